@@ -1,0 +1,77 @@
+# Everything a checkout needs: `make demo` and `make test` do their own set-up.
+# Needed on the machine: Go, Node with npm (azurite), gcc (the race detector), bash.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+# The stages of `make test` report one after the other, also under make -j.
+.NOTPARALLEL:
+
+# Only for the version stamp; a tree without git builds too.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# make fuzz FUZZTIME=5m
+FUZZTIME ?= 10s
+# Packages tested at once: servers and encoders use more than one core each.
+TEST_PARALLEL ?= 2
+# For one package, all its tests together.
+TEST_TIMEOUT ?= 20m
+# make test PKG=./internal/feed/...
+PKG ?= ./...
+
+BIN := bin/mirror
+OUT := .tools/out
+# -trimpath everywhere but in tests, so that build, vet and lint share one build cache.
+BUILD_FLAGS := -trimpath -buildvcs=false
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+.PHONY: help tools build demo test lint vet race fuzz cover acceptance clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+tools: ## install the pinned tools and test servers into .tools/ (minutes the first time, nothing after)
+	@scripts/tools
+
+build: ## build the static program bin/mirror
+	@echo "building $(BIN) $(VERSION)"
+	CGO_ENABLED=0 go build $(BUILD_FLAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/mirror
+
+demo: build ## build, then mirror a simulated feed into a folder: no key, no cloud
+	@$(BIN) demo
+
+test: tools lint vet race ## install the tools, then lint, vet and run every test with the race detector; a skipped test fails
+
+lint: ## golangci-lint, with the import rules of the packages
+	@scripts/tools golangci-lint
+	echo "golangci-lint $(PKG)"
+	CGO_ENABLED=0 GOFLAGS="$$(go env GOFLAGS) -trimpath" .tools/bin/golangci-lint run $(PKG)
+
+vet:
+	@echo "go vet $(PKG)"
+	CGO_ENABLED=0 go vet $(BUILD_FLAGS) $(PKG)
+
+race:
+	@mkdir -p $(OUT)
+	echo "go test -race $(PKG)"
+	go build $(BUILD_FLAGS) -o $(OUT)/testcheck ./internal/tools/testcheck
+	go test -race -vet=off -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) -json $(PKG) | $(OUT)/testcheck
+
+fuzz: ## run each fuzz target for FUZZTIME (default 10s)
+	@scripts/fuzz $(FUZZTIME)
+
+cover: tools ## test with coverage; prints the total and writes .tools/out/cover.html
+	@mkdir -p $(OUT)
+	go build $(BUILD_FLAGS) -o $(OUT)/testcheck ./internal/tools/testcheck
+	go test -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) -json -coverpkg=./... -coverprofile=$(OUT)/cover.out $(PKG) | $(OUT)/testcheck
+	go tool cover -func=$(OUT)/cover.out | tail -n 1
+	go tool cover -html=$(OUT)/cover.out -o $(OUT)/cover.html
+
+acceptance: tools build ## measure what the README promises and write docs/acceptance.md
+	@scripts/acceptance
+
+clean: ## remove what was built; the tools stay (rm -rf .tools removes them)
+	@rm -rf bin dist $(OUT)
