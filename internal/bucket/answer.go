@@ -1,0 +1,95 @@
+package bucket
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"time"
+)
+
+// MediaType returns the Content-Type of an object. Data is opaque: its bytes are the feed's.
+func MediaType(key string, class ContentClass) string {
+	if class == Data {
+		return "application/octet-stream"
+	}
+	switch path.Ext(key) {
+	case ".json":
+		return "application/json"
+	case ".html":
+		return "text/html; charset=utf-8"
+	default:
+		return "text/plain; charset=utf-8"
+	}
+}
+
+// CacheControl returns the cache rule of an object: what is immutable is kept for a year, a
+// pointer that a cache served late would take readers back to an older version.
+func CacheControl(class ContentClass) string {
+	if class == Pointer {
+		return "no-cache"
+	}
+	return "public, max-age=31536000, immutable"
+}
+
+// RetryAfter reads the pause in seconds that an answer asks for; zero when it asks for none.
+func RetryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.Atoi(header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// WithoutAddress returns the cause inside of a *url.Error, whose text shows the address: upload
+// sessions and signed requests carry a credential there.
+func WithoutAddress(err error) error {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+// Broken reports whether the connection failed rather than the request: it was refused, cut or
+// timed out, and the same request may work a moment later.
+func Broken(err error) bool {
+	var network net.Error
+	var failed *url.Error
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
+		errors.As(err, &network) || errors.As(err, &failed)
+}
+
+// PromisedBody returns source with an end before length bytes turned into an error, and wrap
+// applied to every error but io.EOF. With a negative length any end is taken.
+func PromisedBody(source io.ReadCloser, length int64, wrap func(error) error) io.ReadCloser {
+	return &promisedBody{source: source, left: length, wrap: wrap}
+}
+
+type promisedBody struct {
+	source io.ReadCloser
+	left   int64 // bytes; negative when nothing was promised
+	wrap   func(error) error
+}
+
+func (b *promisedBody) Read(p []byte) (int, error) {
+	n, err := b.source.Read(p)
+	if b.left >= 0 {
+		b.left = max(0, b.left-int64(n))
+	}
+	switch {
+	case err == nil:
+		return n, nil
+	case err != io.EOF:
+		return n, b.wrap(err)
+	case b.left > 0:
+		return n, b.wrap(fmt.Errorf("%d bytes are missing: %w", b.left, io.ErrUnexpectedEOF))
+	}
+	return n, io.EOF
+}
+
+func (b *promisedBody) Close() error { return b.source.Close() }
