@@ -3,7 +3,6 @@ package records
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -34,7 +33,7 @@ func NewSchema(character Character) (Schema, error) {
 	switch character {
 	case Points:
 		return Schema{Key: []string{"permit_number"}, Columns: []Column{
-			{Name: "permit_number", Type: String},
+			{Name: "permit_number", Type: String, Unique: true},
 			{Name: "issued_date", Type: Date},
 			{Name: "valuation", Type: Decimal, Precision: &Precision{Precision: 12, Scale: 2}},
 			{Name: "status", Type: String},
@@ -43,7 +42,7 @@ func NewSchema(character Character) (Schema, error) {
 		}}, nil
 	case Polygons:
 		return Schema{Key: []string{"zone_id"}, Columns: []Column{
-			{Name: "zone_id", Type: Integer},
+			{Name: "zone_id", Type: Integer, Unique: true},
 			{Name: "zone_code", Type: String},
 			{Name: "acres", Type: Float},
 			{Name: "overlays", Type: Array, Items: String},
@@ -52,7 +51,7 @@ func NewSchema(character Character) (Schema, error) {
 		}}, nil
 	case Plain:
 		return Schema{Columns: []Column{
-			{Name: "licence", Type: String},
+			{Name: "licence", Type: String, Unique: true},
 			{Name: "holder", Type: String},
 			{Name: "active", Type: Boolean},
 			{Name: "fee", Type: Integer},
@@ -61,7 +60,7 @@ func NewSchema(character Character) (Schema, error) {
 		}}, nil
 	case Archive:
 		return Schema{Key: []string{"route"}, Columns: []Column{
-			{Name: "route", Type: String},
+			{Name: "route", Type: String, Unique: true},
 			{Name: "name", Type: String},
 			{Name: "lanes", Type: Integer},
 			{Name: "surveyed_at", Type: Timestamptz},
@@ -125,31 +124,28 @@ func (m *Maker) AddRows(t *Table, n int) {
 				row.Values[column.Name] = m.ReadAt.UnixMicro()
 			case column.Document:
 				row.Values[column.Name] = m.document(*t, column, row.ID)
-			case m.Random.IntN(12) == 0 && !slices.Contains(t.Schema.Key, column.Name):
+			case column.Unique:
+				row.Values[column.Name] = unique(column, row.ID)
+			case m.Random.IntN(12) == 0:
 				row.Values[column.Name] = nil
 			default:
 				row.Values[column.Name] = m.value(column)
 			}
 		}
-		m.makeKeyUnique(t.Schema, row)
 		t.Rows = append(t.Rows, row)
 	}
 }
 
-// makeKeyUnique derives the key from the record id, so that no two rows share one.
-func (m *Maker) makeKeyUnique(schema Schema, row Row) {
-	for _, name := range schema.Key {
-		column, _ := schema.Column(name)
-		if column.Type == String {
-			row.Values[name] = fmt.Sprintf("K-%s", row.ID[4:])
-			continue
-		}
-		var number int64
-		for _, digit := range []byte(row.ID[4:]) {
-			number = number*31 + int64(digit)
-		}
-		row.Values[name] = number & (1<<53 - 1)
+// unique derives a value from the record id, so that no two rows share it.
+func unique(column Column, id string) any {
+	if column.Type == String {
+		return "K-" + id[4:]
 	}
+	var number int64
+	for _, digit := range []byte(id[4:]) {
+		number = number*31 + int64(digit)
+	}
+	return number & (1<<53 - 1)
 }
 
 // document makes a PDF for the row and returns its name. One row in nine shares the row before's, one in eleven has none.

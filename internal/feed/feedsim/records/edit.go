@@ -33,8 +33,9 @@ func (m *Maker) EditRows(t *Table, add, change, remove int) {
 func (m *Maker) changeRow(t *Table, index int) {
 	columns := editable(t.Schema)
 	row := t.Rows[index]
-	for range 1 + m.Random.IntN(2) {
-		column := columns[m.Random.IntN(len(columns))]
+	chosen := m.Random.Perm(len(columns))
+	for _, i := range chosen[:min(len(chosen), 1+m.Random.IntN(2))] {
+		column := columns[i]
 		before := row.Values[column.Name]
 		for reflect.DeepEqual(before, row.Values[column.Name]) {
 			row.Values[column.Name] = m.value(column)
@@ -43,11 +44,11 @@ func (m *Maker) changeRow(t *Table, index int) {
 	t.Rows[index].LastChange = m.Version
 }
 
-// editable returns the columns that an edit or a schema change may touch: not the key, documents or constant ones.
+// editable returns the columns that an edit or a schema change may touch: not keys, documents or constant ones.
 func editable(schema Schema) []Column {
 	var columns []Column
 	for _, column := range schema.Columns {
-		if !column.Constant && !column.Document && !slices.Contains(schema.Key, column.Name) {
+		if !column.Constant && !column.Document && !column.Unique && !slices.Contains(schema.Key, column.Name) {
 			columns = append(columns, column)
 		}
 	}
@@ -64,14 +65,14 @@ func (m *Maker) AddColumn(t *Table) string {
 	return column.Name
 }
 
-// PinKey makes the first text column the key of a table that has none: a MINOR change. Values become unique.
+// PinKey makes the unique column the key of a table that has none: a MINOR change.
 func (m *Maker) PinKey(t *Table) error {
 	if len(t.Schema.Key) > 0 {
 		return fmt.Errorf("pin key: the dataset has one, %v", t.Schema.Key)
 	}
-	i := slices.IndexFunc(t.Schema.Columns, func(c Column) bool { return c.Type == String && !c.Document })
+	i := slices.IndexFunc(t.Schema.Columns, func(c Column) bool { return c.Unique })
 	if i < 0 {
-		return fmt.Errorf("pin key: no text column")
+		return fmt.Errorf("pin key: no unique column")
 	}
 	t.Schema.Key = []string{t.Schema.Columns[i].Name}
 	return nil

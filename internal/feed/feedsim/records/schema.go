@@ -40,6 +40,8 @@ type Column struct {
 	// Constant columns hold one value in every row of a version, such as the time the source was read.
 	// They are never compared between versions.
 	Constant bool
+	// Unique columns hold another value in every row.
+	Unique bool
 	// Document columns hold the name of an attachment, or null.
 	Document bool
 }

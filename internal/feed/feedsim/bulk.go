@@ -1,0 +1,4 @@
+package feedsim
+
+// bulkSource is what a bulk dataset's files are generated from.
+type bulkSource struct{}

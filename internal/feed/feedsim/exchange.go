@@ -1,0 +1,100 @@
+package feedsim
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// answer is what is about to be sent.
+type answer struct {
+	status int
+	header http.Header
+	size   int64 // bytes of the body; -1: not known, sent in chunks
+	body   func(w io.Writer) error
+	whole  bool // the body reaches the end of the file
+}
+
+// exchange is one request under way, on either port.
+type exchange struct {
+	feed  *Feed
+	http  *http.Request
+	fault Fault // zero for none
+	event Event
+	size  int64 // of the answer's body, -1 when not known
+}
+
+// exchange serves one request: finds its fault, makes the answer, sends it and logs what happened.
+func (f *Feed) exchange(w http.ResponseWriter, r *http.Request, request Request, make func(*exchange) answer) {
+	x := &exchange{feed: f, http: r, event: Event{
+		Request: request, Range: r.Header.Get("Range"), Start: time.Now(),
+		Authorization: r.Header.Get("Authorization") != "", Cookie: r.Header.Get("Cookie") != "",
+	}}
+	x.fault = f.faultFor(request)
+	x.event.Fault = x.fault.name
+	recorded := f.log.begin(x.event)
+	defer func() {
+		x.event.End = time.Now()
+		f.log.end(recorded, x.event)
+	}()
+	var a answer
+	if x.fault.instead != nil {
+		a = x.fault.instead(f)
+	} else {
+		a = make(x)
+	}
+	if x.fault.change != nil {
+		a = x.fault.change(a)
+	}
+	x.send(w, a)
+}
+
+// send writes the answer. A connection that is to be cut ends in the panic that net/http knows for it.
+func (x *exchange) send(w http.ResponseWriter, a answer) {
+	if x.fault.cutBefore {
+		panic(http.ErrAbortHandler)
+	}
+	header := w.Header()
+	header.Set("Date", x.feed.clock.Now().Format(http.TimeFormat))
+	for key, values := range a.header {
+		header[key] = values
+	}
+	if a.size >= 0 {
+		header.Set("Content-Length", strconv.FormatInt(a.size, 10))
+	}
+	w.WriteHeader(a.status)
+	x.event.Status, x.size = a.status, a.size
+	if a.body == nil {
+		return
+	}
+	counted := &sentWriter{next: w, event: &x.event}
+	var out io.Writer = counted
+	if x.fault.writer != nil {
+		out = x.fault.writer(x, w, out)
+	}
+	err := a.body(out)
+	if closer, ok := out.(io.Closer); ok && err == nil {
+		err = closer.Close()
+	}
+	switch {
+	case errors.Is(err, errTruncated):
+	case err != nil:
+		panic(http.ErrAbortHandler)
+	default:
+		x.event.Complete = a.whole && !x.fault.spoils
+	}
+}
+
+// sentWriter counts the bytes of the body that were handed to the connection.
+type sentWriter struct {
+	next  io.Writer
+	event *Event
+}
+
+func (s *sentWriter) Write(p []byte) (int, error) {
+	n, err := s.next.Write(p)
+	s.event.Sent += int64(n)
+	return n, err
+}
