@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -55,9 +56,19 @@ func WithoutAddress(err error) error {
 	return err
 }
 
+// Untrusted reports whether the server's certificate was refused. Sending again does not help, a
+// CA file may.
+func Untrusted(err error) bool {
+	var refused *tls.CertificateVerificationError
+	return errors.As(err, &refused)
+}
+
 // Broken reports whether the connection failed rather than the request: it was refused, cut or
 // timed out, and the same request may work a moment later.
 func Broken(err error) bool {
+	if Untrusted(err) {
+		return false
+	}
 	var network net.Error
 	var failed *url.Error
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||

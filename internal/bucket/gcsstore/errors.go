@@ -1,0 +1,110 @@
+package gcsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"cloud.google.com/go/storage"
+	"golang.org/x/oauth2"
+	"google.golang.org/api/googleapi"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/fault"
+)
+
+// The operations that this package reports; kinds depend on them.
+const (
+	opCreate = "create object"
+	opList   = "list objects"
+)
+
+// fail turns an error of the SDK or the network into one of ours. Addresses are dropped: that of
+// an upload session is a credential.
+func (s *Store) fail(ctx context.Context, op, key string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s %s: %w", op, key, ctx.Err())
+	}
+	failure := &fault.Error{Op: op, Object: key, Side: fault.SideBucket, Kind: fault.Internal, Err: bucket.WithoutAddress(err)}
+	var answer *googleapi.Error
+	var token *oauth2.RetrieveError
+	switch {
+	case errors.As(err, &answer):
+		s.judge(failure, answer)
+	case errors.Is(err, storage.ErrObjectNotExist):
+		failure.Kind, failure.Status, failure.Err = fault.NotFound, http.StatusNotFound, storage.ErrObjectNotExist
+	case errors.As(err, &token):
+		failure.Kind = fault.Denied
+		failure.Err = fmt.Errorf("no token: %s", token.ErrorCode)
+		failure.Hint = "Check the credentials that GOOGLE_APPLICATION_CREDENTIALS or the workload identity gives."
+	case bucket.Untrusted(err):
+		failure.Kind = fault.BucketUnfit
+		failure.Hint = "Name the authority that signs the store's certificate with --ca-file."
+	case bucket.Broken(err):
+		failure.Kind = fault.Transient
+	}
+	return failure
+}
+
+// judge reads an answer of the service.
+func (s *Store) judge(failure *fault.Error, answer *googleapi.Error) {
+	failure.Status = answer.Code
+	failure.After = bucket.RetryAfter(answer.Header)
+	failure.Err = errors.New(reason(answer))
+	switch code := answer.Code; {
+	case code == http.StatusPreconditionFailed && failure.Op == opCreate:
+		failure.Kind = fault.Exists
+	case code == http.StatusPreconditionFailed:
+		failure.Kind = fault.Conflict
+	case code == http.StatusConflict:
+		failure.Kind = fault.Contended
+	case code == http.StatusNotFound && (failure.Op == opCreate || failure.Op == opList):
+		failure.Kind = fault.BucketUnfit
+		failure.Hint = "Create the bucket " + s.options.Bucket + ", or correct its name in --bucket."
+	case code == http.StatusNotFound:
+		failure.Kind = fault.NotFound
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		failure.Kind = fault.Denied
+		failure.Hint = s.deniedHint(answer)
+	case code == http.StatusBadRequest && checksumRefused(answer):
+		failure.Kind = fault.WrongBytes
+	case code == http.StatusBadRequest && requesterPays(answer):
+		failure.Kind = fault.Denied
+		failure.Hint = s.deniedHint(answer)
+	case code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests || code >= 500:
+		failure.Kind = fault.Transient
+	default:
+		failure.Kind = fault.Unsupported
+	}
+}
+
+func (s *Store) deniedHint(answer *googleapi.Error) string {
+	if requesterPays(answer) {
+		return "The bucket is requester-pays: name the project that is billed, gs://" + s.options.Bucket + "?user_project=PROJECT."
+	}
+	return "The service account needs storage.objects.create, get, list and delete on " + s.options.Bucket + " (role Storage Object User)."
+}
+
+// reason is what the service says, in one line.
+func reason(answer *googleapi.Error) string {
+	text := answer.Message
+	if text == "" {
+		text = http.StatusText(answer.Code)
+	}
+	if line, _, found := strings.Cut(text, "\n"); found {
+		text = line
+	}
+	return fmt.Sprintf("status %d: %s", answer.Code, text)
+}
+
+func checksumRefused(answer *googleapi.Error) bool {
+	text := strings.ToLower(answer.Message + answer.Body)
+	return strings.Contains(text, "crc32c") || strings.Contains(text, "md5 hash") || strings.Contains(text, "checksum")
+}
+
+func requesterPays(answer *googleapi.Error) bool {
+	text := strings.ToLower(answer.Message + answer.Body)
+	return strings.Contains(text, "requester pays")
+}
