@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -207,3 +208,6 @@ func TestSameSeedSameBytes(t *testing.T) {
 func versionPath(dataset string, number int64) string {
 	return "/v1/feeds/datasets/" + dataset + "/versions/" + strconv.FormatInt(number, 10)
 }
+
+// byteRange is the header that asks for [from, to).
+func byteRange(from, to int) string { return fmt.Sprintf("bytes=%d-%d", from, to-1) }
