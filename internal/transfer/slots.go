@@ -1,0 +1,188 @@
+package transfer
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// slots shares the workers among jobs: free ones go to the jobs in turn, a file at a time, and
+// large files never hold all of them, so that neither many nor huge files of one dataset keep
+// another waiting.
+type slots struct {
+	mu     sync.Mutex
+	free   int // workers that may be started
+	large  int // large files that may be started
+	paused int // files that gave their worker back for a while
+	// maxPaused bounds them: each holds a goroutine, and a dataset whose every file answers 404
+	// would otherwise start all of its files at once.
+	maxPaused int
+	resuming  []*resume
+	jobs      []*job
+	turn      int
+	start     func(*task) // runs a task in a goroutine of its own
+}
+
+// resume is a file whose pause is over and that waits for a worker.
+type resume struct {
+	task    *task
+	granted chan struct{}
+}
+
+func newSlots(workers int, start func(*task)) *slots {
+	// An eighth stays open to small files, one worker at least where there are two.
+	kept := max(1, workers/8)
+	return &slots{
+		free: workers, large: max(1, workers-kept), maxPaused: 2 * workers, start: start,
+	}
+}
+
+func (s *slots) add(j *job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs = append(s.jobs, j)
+}
+
+func (s *slots) remove(j *job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, other := range s.jobs {
+		if other == j {
+			s.jobs = append(s.jobs[:i], s.jobs[i+1:]...)
+			if s.turn > i {
+				s.turn--
+			}
+			return
+		}
+	}
+}
+
+// dispatch starts what can be started.
+func (s *slots) dispatch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dispatchLocked()
+}
+
+func (s *slots) dispatchLocked() {
+	for s.free > 0 {
+		t := s.pickLocked()
+		if t == nil {
+			return
+		}
+		s.start(t)
+	}
+}
+
+// next gives back the worker that ran t and takes it again for the task returned; nil when
+// there is none.
+func (s *slots) next(t *task) *task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.giveLocked(t)
+	if s.free <= 0 {
+		return nil
+	}
+	return s.pickLocked()
+}
+
+// pickLocked takes a worker for the next task: files whose pause is over first, then the jobs
+// in turn. A file that resumes gets its worker here and is not returned.
+func (s *slots) pickLocked() *task {
+	for i := 0; i < len(s.resuming) && s.free > 0; {
+		waiting := s.resuming[i]
+		if waiting.task.large() && s.large <= 0 {
+			i++
+			continue
+		}
+		s.resuming = append(s.resuming[:i], s.resuming[i+1:]...)
+		s.takeLocked(waiting.task)
+		close(waiting.granted)
+	}
+	if s.free <= 0 {
+		return nil
+	}
+	for i := range s.jobs {
+		at := (s.turn + i) % len(s.jobs)
+		if t := s.jobs[at].pop(s.large > 0); t != nil {
+			s.turn = (at + 1) % len(s.jobs)
+			s.takeLocked(t)
+			return t
+		}
+	}
+	return nil
+}
+
+func (s *slots) takeLocked(t *task) {
+	s.free--
+	if t.large() {
+		s.large--
+	}
+}
+
+func (s *slots) giveLocked(t *task) {
+	s.free++
+	if t.large() {
+		s.large++
+	}
+}
+
+// pause sleeps for the duration and lends t's worker to others meanwhile. It returns with a
+// worker again, or with the context's error; in both cases the caller gives the worker back.
+func (s *slots) pause(ctx context.Context, t *task, duration time.Duration) error {
+	s.mu.Lock()
+	if s.paused >= s.maxPaused {
+		s.mu.Unlock()
+		return sleep(ctx, duration)
+	}
+	s.paused++
+	s.giveLocked(t)
+	s.dispatchLocked()
+	s.mu.Unlock()
+
+	err := sleep(ctx, duration)
+
+	waiting := &resume{task: t, granted: make(chan struct{})}
+	s.mu.Lock()
+	s.paused--
+	if err != nil {
+		s.takeLocked(t) // for a moment there may be one too many; the caller ends now
+		s.mu.Unlock()
+		return err
+	}
+	s.resuming = append(s.resuming, waiting)
+	s.dispatchLocked()
+	s.mu.Unlock()
+	select {
+	case <-waiting.granted:
+		return nil
+	case <-ctx.Done():
+		s.withdraw(waiting)
+		return context.Cause(ctx)
+	}
+}
+
+// withdraw takes a worker for a file that stops waiting, unless it was granted one just now.
+func (s *slots) withdraw(waiting *resume) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, other := range s.resuming {
+		if other == waiting {
+			s.resuming = append(s.resuming[:i], s.resuming[i+1:]...)
+			s.takeLocked(waiting.task)
+			return
+		}
+	}
+}
+
+// sleep returns after the duration, or earlier with the context's cause.
+func sleep(ctx context.Context, duration time.Duration) error {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
