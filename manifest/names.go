@@ -11,19 +11,11 @@ import (
 
 // Limits of names and numbers.
 const (
-	MaxDatasetBytes    = 128     // of a dataset id
-	MaxPathBytes       = 1024    // of a manifest path, of an attachment name and of a key
-	MaxSegmentBytes    = 255     // between two slashes of a path or key: what file systems hold
-	MaxSize            = 1 << 53 // bytes of a file: the integers that every JSON reader keeps exactly
-	maxQuoted          = 160     // bytes of foreign text that an error repeats
-	deltaLogFolder     = "_delta_log"
-	indexFile          = "index.parquet"
-	schemaFile         = "schema.json"
-	partitionDataset   = "ploti_dataset_id="
-	partitionVersion   = "ploti_version="
-	attachmentOriginal = "original"
-	attachmentSource   = "source:"
-	attachmentDocument = "document:"
+	MaxDatasetBytes = 128     // of a dataset id
+	MaxPathBytes    = 1024    // of a manifest path, of an attachment name and of a key
+	MaxSegmentBytes = 255     // between two slashes of a path or key: what file systems hold
+	MaxSize         = 1 << 53 // bytes of a file: the integers that every JSON reader keeps exactly
+	maxQuoted       = 160     // bytes of foreign text that an error repeats
 )
 
 // CheckDataset returns an error unless id is safe as a part of keys: a letter or digit, then at
@@ -132,7 +124,7 @@ func CheckAttachmentName(name string) error {
 // attachments: "source:<id>", "original", "document:<sha256>". No manifest path has one of the
 // forms with a colon.
 func IsAttachmentName(name string) bool {
-	return name == attachmentOriginal || strings.HasPrefix(name, attachmentSource) || strings.HasPrefix(name, attachmentDocument)
+	return name == "original" || strings.HasPrefix(name, "source:") || strings.HasPrefix(name, "document:")
 }
 
 // CheckSize returns an error unless size is 0 to 2^53 bytes.
@@ -182,7 +174,7 @@ func checkKey(key string) error {
 func KindOf(path string) Kind {
 	first, _, below := strings.Cut(path, "/")
 	switch {
-	case !below && first == schemaFile:
+	case !below && first == "schema.json":
 		return KindSchema
 	case !below:
 		return KindExtra
