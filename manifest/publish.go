@@ -58,7 +58,7 @@ func NextPublication(now Published, candidates []Candidate, onMajor OnMajor) (Nu
 // Approve returns where the pointer moves when a person accepts what hold names (nil: there is no
 // hold, only a pin), and the hold that stands afterwards. A further MAJOR is a new hold.
 func Approve(now Published, hold *Hold, candidates []Candidate, onMajor OnMajor) (Number, *Hold) {
-	if hold == nil {
+	if hold == nil || hold.Version <= now.Version {
 		return walk(now, candidates, onMajor)
 	}
 	accepted := now

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 )
 
 // SHA256 is the checksum of a file's bytes. Its text form is 64 lower-case hex digits.
@@ -41,4 +42,14 @@ func (s *SHA256) UnmarshalText(text []byte) error {
 	}
 	*s = sum
 	return nil
+}
+
+// SumReader reads to the end and returns the SHA256 and the number of bytes.
+func SumReader(in io.Reader) (SHA256, int64, error) {
+	hash := sha256.New()
+	n, err := io.Copy(hash, in)
+	if err != nil {
+		return SHA256{}, n, err
+	}
+	return SHA256(hash.Sum(nil)), n, nil
 }

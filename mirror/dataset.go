@@ -1,0 +1,415 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"feedmirror/internal/fault"
+	"feedmirror/manifest"
+	"feedmirror/state"
+)
+
+// worker brings one dataset up to date.
+type worker struct {
+	*pass
+	target  target
+	log     zerolog.Logger
+	line    state.Line
+	holding manifest.Holding
+	pointer *state.Pointer
+	listed  []manifest.Version // the chain that the feed lists, in version order
+	current manifest.Number    // the feed's current version; zero when it did not say
+
+	committed map[manifest.Number]state.Committed // read or written in this pass
+	failed    map[manifest.Number]bool
+	refused   refusals
+	owe       string // why the dataset stays owed; empty when it does not
+	oweFull   bool   // what is owed lies below the newest record
+	bad       bool   // a failure was told
+	changed   bool   // a version was committed, published or flagged
+}
+
+// work brings one dataset up to date and reports who else is at it. after is what an earlier try
+// in this pass met.
+func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *state.BusyError {
+	w := &worker{
+		pass: p, target: t, current: t.current, line: p.lineOf(t.dataset),
+		log:       p.Log.With().Str("dataset", t.dataset).Logger(),
+		committed: map[manifest.Number]state.Committed{}, failed: map[manifest.Number]bool{},
+	}
+	holder, err := p.take(ctx, t.dataset, after)
+	var busy *state.BusyError
+	if errors.As(err, &busy) {
+		return busy
+	}
+	if err != nil {
+		w.fail(0, err)
+		if ctx.Err() == nil && fault.Is(err, fault.Denied) {
+			p.abort(unfitBucket(err))
+		}
+		w.finish(ctx)
+		return nil
+	}
+	leased, stop := holder.Keep(ctx)
+	w.run(leased)
+	stop()
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	if err := holder.Release(release); err != nil {
+		w.log.Warn().Err(err).Msg("the lease could not be given back; it expires by itself")
+	}
+	w.finish(ctx)
+	return nil
+}
+
+func (p *pass) take(ctx context.Context, dataset string, after *state.BusyError) (*state.Holder, error) {
+	if after != nil {
+		p.Observer.Stage(dataset, fmt.Sprintf("waiting for the lease of run %s to expire", after.Lease.Owner))
+		return p.leases.AcquireAfter(ctx, after)
+	}
+	return p.leases.Acquire(ctx, dataset)
+}
+
+// run goes through the stages. What fails is told where it fails; only what ends the dataset's
+// work comes back here.
+func (w *worker) run(ctx context.Context) {
+	if err := w.load(ctx); err != nil {
+		w.end(ctx, err)
+		return
+	}
+	if err := w.list(ctx); err != nil {
+		w.end(ctx, err)
+		return
+	}
+	err := w.checkHeld(ctx)
+	if err == nil {
+		err = w.copyAll(ctx)
+	}
+	// Whatever ended the copying: what is committed is published.
+	if publishErr := w.publish(ctx); err == nil {
+		err = publishErr
+	}
+	if err != nil {
+		w.end(ctx, err)
+	}
+}
+
+// load reads what the bucket holds of the dataset, and finishes decisions that stand.
+func (w *worker) load(ctx context.Context) error {
+	w.Observer.Stage(w.target.dataset, "reading what is held")
+	var err error
+	if w.holding, err = state.LoadHolding(ctx, w.Store, w.target.dataset); err != nil {
+		return err
+	}
+	if w.pointer, _, err = state.Read[state.Pointer](ctx, w.Store, manifest.PointerKey(w.target.dataset)); err != nil {
+		return err
+	}
+	from := manifest.Number(0)
+	if w.pointer != nil && !w.target.full {
+		from = w.pointer.Version
+	}
+	if err := state.ReadNotes(ctx, w.Store, w.target.dataset, w.holding, from); err != nil {
+		return err
+	}
+	if !w.target.owed && !w.target.full {
+		return nil
+	}
+	pending, err := state.PendingDecisions(ctx, w.Store, w.target.dataset, w.pointer)
+	if err != nil {
+		return err
+	}
+	for _, decision := range pending {
+		change, err := Obey(ctx, w.Store, w.Pause, w.target.dataset, decision, w.OnMajor, w.Now())
+		if err != nil {
+			return err
+		}
+		w.moved(change)
+	}
+	return nil
+}
+
+// list reads the chain above what is held; the whole chain where there is reason to compare it.
+func (w *worker) list(ctx context.Context) error {
+	w.Observer.Stage(w.target.dataset, "listing versions")
+	newest := w.holding.NewestRecord(manifest.MaxNumber + 1)
+	after := newest
+	if w.target.full {
+		after = 0
+	}
+	if w.current == 0 {
+		item, err := w.Feed.Dataset(ctx, w.target.dataset)
+		if err != nil {
+			return err
+		}
+		w.current, w.target.since = item.Current, item.PublishedAt
+	}
+	seen := map[manifest.Number]bool{}
+	err := w.Feed.Versions(ctx, w.target.dataset, after, func(v manifest.Version) error {
+		switch {
+		case seen[v.Number]:
+			return w.malformed(v.Number, "the list of versions names it twice")
+		case v.Previous >= v.Number:
+			return w.malformed(v.Number, fmt.Sprintf("its previousVersion %d is not lower", v.Previous))
+		}
+		seen[v.Number] = true
+		w.listed = append(w.listed, v)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(w.listed, func(a, b manifest.Version) int { return int(a.Number - b.Number) })
+	w.line.FeedCurrent = w.current
+	if w.current == 0 && len(w.listed) > 0 {
+		w.current = w.listed[len(w.listed)-1].Number
+	}
+	return nil
+}
+
+func (w *worker) malformed(n manifest.Number, what string) error {
+	return &fault.Error{Op: "read version", Object: w.target.dataset, Side: fault.SideFeed, Kind: fault.Malformed,
+		Dataset: w.target.dataset, Version: int64(n), Err: fmt.Errorf("version %d: %s", n, what),
+		Hint: "The feed's answer cannot be used; nothing was changed. Report it to Ploti with the dataset and version."}
+}
+
+// copyAll copies and commits what the chain has and the bucket lacks, oldest first, and publishes
+// after each version.
+func (w *worker) copyAll(ctx context.Context) error {
+	work := manifest.PlanWork(w.listed, w.holding, manifest.PlanOptions{
+		History: w.History, Current: w.current, Full: w.target.full, FeedNow: w.feedNow})
+	w.refused.plan(work, w.feedNow)
+	for _, step := range steps(work) {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if err := w.copyStep(ctx, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step is one version to copy; listed is nil for one that the list does not name.
+type step struct {
+	number manifest.Number
+	listed *manifest.Version
+}
+
+func steps(work manifest.Work) []step {
+	var list []step
+	for _, v := range work.Copy {
+		list = append(list, step{v.Number, &v})
+	}
+	for _, n := range work.Ask {
+		list = append(list, step{n, nil})
+	}
+	slices.SortFunc(list, func(a, b step) int { return int(a.number - b.number) })
+	return list
+}
+
+// copyStep copies one version. It returns an error only when the dataset's work has to end: what
+// is wrong with this one version is told, and later versions go on.
+func (w *worker) copyStep(ctx context.Context, s step) error {
+	committed, err := w.copyVersion(ctx, s)
+	if fault.Is(err, fault.Gone) {
+		committed, err = w.goneVersion(ctx, s, err)
+	}
+	if err != nil {
+		return w.afterFailure(ctx, s, err)
+	}
+	if committed == nil {
+		return nil // noted as gone
+	}
+	n := s.number
+	held, _ := w.holding.Find(n)
+	held.Number, held.Record, held.Claimed, held.Gone = n, true, true, false
+	w.holding = w.holding.With(held)
+	w.committed[n], w.changed = *committed, true
+	w.touch()
+	w.tally.update(func(r *Report) { r.Versions.Committed++ })
+	w.log.Info().Int64("version", int64(n)).Int("files", len(committed.Record().Files)).Int64("attachments", committed.Record().Attachments.Count).Msg("committed")
+	return w.publish(ctx)
+}
+
+// afterFailure decides what one version's failure means for the rest of the dataset.
+func (w *worker) afterFailure(ctx context.Context, s step, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	switch fault.KindOf(err) {
+	case fault.Missing, fault.Malformed, fault.WrongBytes, fault.Conflict, fault.History:
+	case fault.NotFound:
+		if fault.SideOf(err) != fault.SideFeed {
+			return err
+		}
+		err = &fault.Error{Op: "read version", Object: w.target.dataset, Side: fault.SideFeed, Kind: fault.NotFound, Err: err,
+			Dataset: w.target.dataset, Version: int64(s.number), Hint: "unknown-version: the feed names a version that it does not know. Nothing was written; ask Ploti."}
+	default:
+		return err
+	}
+	w.failed[s.number] = true
+	w.fail(s.number, err)
+	return nil
+}
+
+// end tells what ended the dataset's work, and what else it ends.
+func (w *worker) end(ctx context.Context, err error) {
+	if cause := context.Cause(ctx); ctx.Err() != nil {
+		w.oweFor("interrupted", w.target.full)
+		if fault.Is(cause, fault.Conflict) { // the lease was lost; the new owner goes on
+			w.tally.note(Note{Dataset: w.target.dataset, Kind: "busy", Message: cause.Error()})
+		}
+		return
+	}
+	switch fault.KindOf(err) {
+	case fault.NotSubscribed:
+		w.notSubscribed()
+		return
+	case fault.Rebuilding, fault.Budget:
+		w.tally.stop()
+		w.tally.note(Note{Dataset: w.target.dataset, Kind: string(fault.KindOf(err)), Message: err.Error()})
+		w.oweFor(string(fault.KindOf(err)), w.target.full)
+		return
+	case fault.NotFound:
+		if fault.SideOf(err) == fault.SideFeed && w.holding.NewestRecord(manifest.MaxNumber+1) == 0 && !w.listedByFeed() {
+			w.line.State, w.line.Message = "unknown", "the feed does not know it"
+			return
+		}
+	case fault.BucketUnfit, fault.NoSpace:
+		w.abort(unfitBucket(err))
+	case fault.Denied:
+		if fault.SideOf(err) == fault.SideFeed {
+			w.abort(unfitFeed(err))
+		}
+	}
+	w.fail(0, err)
+}
+
+func (w *worker) listedByFeed() bool { return w.target.current != 0 || len(w.listed) > 0 }
+
+func (w *worker) notSubscribed() {
+	w.line.State = "not-subscribed"
+	w.line.Message = "no subscription delivers it; what is mirrored stays"
+	w.tally.update(func(r *Report) { r.Datasets.NotSubscribed++ })
+	if w.holding.NewestRecord(manifest.MaxNumber+1) != 0 {
+		w.tally.note(Note{Dataset: w.target.dataset, Kind: "not-subscribed", Message: w.line.Message})
+	}
+}
+
+// fail tells of a failure and keeps the dataset owed.
+func (w *worker) fail(n manifest.Number, err error) {
+	w.bad = true
+	f := failureOf(w.target.dataset, int64(n), err)
+	w.tally.fail(f)
+	w.line.Message = f.Message
+	w.oweFor("failed", w.target.full || (n != 0 && n < w.newestListed()))
+	event := w.log.Error().Err(err)
+	if f.Version != 0 {
+		event = event.Int64("version", f.Version)
+	}
+	if f.Hint != "" {
+		event = event.Str("hint", f.Hint)
+	}
+	event.Msg("failed")
+}
+
+func (w *worker) newestListed() manifest.Number {
+	if len(w.listed) == 0 {
+		return 0
+	}
+	return w.listed[len(w.listed)-1].Number
+}
+
+func (w *worker) oweFor(reason string, full bool) {
+	if w.owe == "" {
+		w.owe = reason
+	}
+	w.oweFull = w.oweFull || full
+}
+
+// finish hands over what became of the dataset.
+func (w *worker) finish(context.Context) {
+	line := w.line
+	line.CheckedAt = w.Now()
+	line.Newest = max(line.Newest, w.holding.NewestRecord(manifest.MaxNumber+1))
+	if !w.target.since.IsZero() {
+		since := w.target.since
+		line.FeedSince = &since
+	}
+	if p := w.pointer; p != nil {
+		published := p.PublishedAt
+		line.Published, line.Schema, line.PublishedAt = p.Version, p.SchemaVersion.String(), &published
+		line.Held, line.Withdrawn, line.Pinned = p.Held, p.Withdrawn, p.Pinned
+	}
+	w.stateOf(&line)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, line)
+	if w.owe != "" {
+		w.owed = append(w.owed, state.Owed{Dataset: line.Dataset, Reason: w.owe, Full: w.oweFull, Since: w.tally.report.Started, Run: w.Run})
+	} else {
+		w.finished = append(w.finished, line.Dataset)
+		w.settledNow(line)
+	}
+	w.count(line)
+}
+
+func (w *worker) stateOf(line *state.Line) {
+	switch {
+	case w.bad:
+		line.State = "failed"
+	case w.owe != "":
+		line.State, line.Message = "owed", w.owe
+	case line.State == "not-subscribed" && w.line.State == "not-subscribed", line.State == "unknown":
+	case line.Withdrawn:
+		line.State, line.Message = "withdrawn", ""
+	case line.Held != nil:
+		line.State, line.Message = "held", ""
+	default:
+		line.State, line.Message = "ok", ""
+	}
+}
+
+// settledNow remembers the version that needs no further look while the list still names it.
+func (w *worker) settledNow(line state.Line) {
+	published := w.target.since
+	if published.IsZero() {
+		published = w.feedNow
+	}
+	if line.FeedCurrent != 0 && !published.Before(w.next) {
+		w.recent = append(w.recent, state.Recent{Dataset: line.Dataset, Version: line.FeedCurrent, PublishedAt: published})
+	}
+}
+
+func (w *worker) count(line state.Line) {
+	w.tally.update(func(r *Report) {
+		switch {
+		case w.bad:
+			r.Datasets.Failed++
+		case w.changed:
+			r.Datasets.Changed++
+		}
+		if w.owe != "" {
+			r.Datasets.Owed++
+		}
+		if line.Withdrawn {
+			r.Datasets.Withdrawn++
+		}
+		if line.Held != nil {
+			r.Datasets.Held++
+			r.Held = append(r.Held, HeldDataset{Dataset: line.Dataset, Version: int64(line.Held.Version),
+				Reason: string(line.Held.Reason), Next: "mirror approve " + line.Dataset})
+		}
+	})
+}
+
+func (w *worker) touch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.touched = true
+}

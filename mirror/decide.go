@@ -1,0 +1,139 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"feedmirror/internal/fault"
+	"feedmirror/manifest"
+	"feedmirror/state"
+)
+
+// DecideOptions are what an operator's decision is made with.
+type DecideOptions struct {
+	Docs    state.Documents
+	Pause   state.Pause
+	OnMajor manifest.OnMajor
+	Now     func() time.Time
+	Run     string
+	Who     string // who decides, for the record
+	Reason  string
+}
+
+// Approve accepts what holds a dataset back, or lifts a rollback's pin: it is written down first,
+// then carried out, and finished by the next pass if this process dies in between.
+func Approve(ctx context.Context, o DecideOptions, dataset string) (state.Change, error) {
+	d, err := loadDataset(ctx, o.Docs, dataset)
+	if err != nil {
+		return state.Change{}, err
+	}
+	hold := d.hold(o.OnMajor)
+	if hold == nil && (d.pointer == nil || !d.pointer.Pinned) {
+		return state.Change{}, &fault.Error{Op: "approve", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+			Err: fmt.Errorf("nothing of it is held"), Hint: "mirror status shows what waits for a person."}
+	}
+	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionApprove, Hold: hold})
+}
+
+// Rollback moves readers of a dataset back to a committed version and pins it there until it is
+// approved again.
+func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.Number) (state.Change, error) {
+	d, err := loadDataset(ctx, o.Docs, dataset)
+	if err != nil {
+		return state.Change{}, err
+	}
+	held, _ := d.holding.Find(to)
+	if !held.Record || held.Pruned || d.pointer == nil {
+		return state.Change{}, &fault.Error{Op: "roll back", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+			Err:  fmt.Errorf("version %d is not mirrored whole", to),
+			Hint: fmt.Sprintf("mirror status --datasets %s lists the versions to choose from.", dataset)}
+	}
+	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRollback, Version: to})
+}
+
+func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (state.Change, error) {
+	now := o.Now()
+	decision.Who, decision.Reason, decision.At, decision.Run = o.Who, o.Reason, now, o.Run
+	owed := state.Owed{Dataset: decision.Dataset, Reason: string(decision.Action), Since: now, Run: o.Run}
+	if err := state.Owe(ctx, o.Docs, o.Pause, owed); err != nil {
+		return state.Change{}, err
+	}
+	key, err := state.WriteDecision(ctx, o.Docs, decision)
+	if err != nil {
+		return state.Change{}, err
+	}
+	return Obey(ctx, o.Docs, o.Pause, decision.Dataset, state.NamedDecision{Key: key, Decision: decision}, o.OnMajor, now)
+}
+
+// Obey carries out a decision that stands.
+func Obey(ctx context.Context, docs state.Documents, pause state.Pause, dataset string, decision state.NamedDecision, onMajor manifest.OnMajor, now time.Time) (state.Change, error) {
+	d, err := loadDataset(ctx, docs, dataset)
+	if err != nil {
+		return state.Change{}, err
+	}
+	publication := state.Publication{Dataset: dataset, Holding: d.holding, OnMajor: onMajor, FirstReady: true, Now: now}
+	if decision.Action == state.ActionRollback {
+		target, err := state.Recall(ctx, docs, dataset, decision.Version)
+		if err != nil {
+			return state.Change{}, err
+		}
+		below := &state.Pointer{Version: decision.Version}
+		if publication.Committed, err = gatherCandidates(d.holding, below, d.recall(ctx, docs)); err != nil {
+			return state.Change{}, err
+		}
+		return publication.Rollback(ctx, docs, pause, decision.Key, target)
+	}
+	publication.Committed = d.candidates
+	return publication.Approve(ctx, docs, pause, decision.Key, decision.Decision)
+}
+
+// known is what the bucket says of a dataset.
+type known struct {
+	dataset    string
+	holding    manifest.Holding
+	pointer    *state.Pointer
+	candidates []state.Committed
+}
+
+func loadDataset(ctx context.Context, docs state.Documents, dataset string) (known, error) {
+	d := known{dataset: dataset}
+	var err error
+	if d.holding, err = state.LoadHolding(ctx, docs, dataset); err != nil {
+		return d, err
+	}
+	if len(d.holding) == 0 {
+		return d, &fault.Error{Op: "read dataset", Object: dataset, Side: fault.SideBucket, Kind: fault.Usage,
+			Err: fmt.Errorf("the bucket has no such dataset"), Hint: "mirror status lists the datasets."}
+	}
+	if d.pointer, _, err = state.Read[state.Pointer](ctx, docs, manifest.PointerKey(dataset)); err != nil {
+		return d, err
+	}
+	if err = state.ReadNotes(ctx, docs, dataset, d.holding, 0); err != nil {
+		return d, err
+	}
+	d.candidates, err = gatherCandidates(d.holding, d.pointer, d.recall(ctx, docs))
+	return d, err
+}
+
+func (d known) recall(ctx context.Context, docs state.Documents) func(manifest.Number) (state.Committed, error) {
+	return func(n manifest.Number) (state.Committed, error) { return state.Recall(ctx, docs, d.dataset, n) }
+}
+
+// hold returns what the pointer waits for, also where nothing is published yet.
+func (d known) hold(onMajor manifest.OnMajor) *manifest.Hold {
+	if d.pointer != nil {
+		if d.pointer.Held == nil {
+			return nil
+		}
+		hold := d.pointer.Held.Hold
+		return &hold
+	}
+	list := make([]manifest.Candidate, 0, len(d.candidates))
+	for _, c := range d.candidates {
+		held, _ := d.holding.Find(c.Record().Version)
+		list = append(list, c.Candidate(held))
+	}
+	_, hold := manifest.NextPublication(manifest.Published{}, list, onMajor)
+	return hold
+}

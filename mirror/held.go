@@ -1,0 +1,113 @@
+package mirror
+
+import (
+	"context"
+	"slices"
+
+	"feedmirror/internal/fault"
+	"feedmirror/internal/feed"
+	"feedmirror/manifest"
+	"feedmirror/state"
+)
+
+// checkHeld asks the feed about versions that the bucket holds and the feed seems to have dropped:
+// those it should list and does not, those above its current one, those it said it withdrew. One
+// refusal changes no data; it is written down beside the record, and the pointer is flagged.
+func (w *worker) checkHeld(ctx context.Context) error {
+	for _, n := range w.suspects() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		_, err := w.Feed.Links(ctx, w.target.dataset, n, []string{manifestName})
+		switch {
+		case err == nil:
+			err = w.answersAgain(ctx, n)
+		case fault.Is(err, fault.Gone):
+			err = w.refusedHeld(ctx, n, err)
+		case fault.Is(err, fault.NotFound):
+			w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "unknown-at-feed", Message: "the feed does not know this version any more; what is mirrored stays"})
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// suspects returns the committed versions to ask about, in version order.
+func (w *worker) suspects() []manifest.Number {
+	listed := make(map[manifest.Number]bool, len(w.listed))
+	replaced := map[manifest.Number]bool{}
+	for _, v := range w.listed {
+		listed[v.Number] = true
+		if v.ResyncRequired && !w.holding.HasRecord(v.Number) {
+			replaced[v.Previous] = true
+		}
+	}
+	var list []manifest.Number
+	for _, held := range w.holding {
+		if !held.Record {
+			continue
+		}
+		n := held.Number
+		above := w.line.FeedCurrent != 0 && n > w.line.FeedCurrent
+		dropped := w.target.full && !listed[n] && !slices.Contains(w.line.Expired, n)
+		if above || dropped || replaced[n] || (w.target.full && held.Withdrawn) {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func (w *worker) answersAgain(ctx context.Context, n manifest.Number) error {
+	held, _ := w.holding.Find(n)
+	if !held.Withdrawn {
+		if w.line.FeedCurrent != 0 && n > w.line.FeedCurrent {
+			w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "feed-behind", Message: "the feed's current is behind this version, which still answers"})
+		}
+		return nil
+	}
+	now := w.Now()
+	if err := state.NoteWithdrawn(ctx, w.Store, w.Pause, state.Withdrawn{Dataset: w.target.dataset, Version: n, Until: &now}); err != nil {
+		return err
+	}
+	w.flag(held, false)
+	w.log.Info().Int64("version", int64(n)).Msg("a withdrawn version answers again")
+	return nil
+}
+
+func (w *worker) refusedHeld(ctx context.Context, n manifest.Number, refusal error) error {
+	held, _ := w.holding.Find(n)
+	committed, err := w.recall(ctx, n)
+	if err != nil {
+		return err
+	}
+	judged := manifest.Refusal{
+		Version: n, ReleasedAgain: feed.ReleasedAgain(refusal), FeedCurrent: w.line.FeedCurrent,
+		FetchedAt: committed.Record().FetchedAt, FeedNow: w.feedNow,
+	}
+	if !judged.Withdrawn() {
+		if !slices.Contains(w.line.Expired, n) {
+			w.line.Expired = append(slices.Clone(w.line.Expired), n)
+		}
+		return nil
+	}
+	if held.Withdrawn {
+		return nil
+	}
+	note := state.Withdrawn{Dataset: w.target.dataset, Version: n, Message: fault.RedactText(refusal.Error()), From: w.Now()}
+	if err := state.NoteWithdrawn(ctx, w.Store, w.Pause, note); err != nil {
+		return err
+	}
+	w.flag(held, true)
+	w.log.Warn().Int64("version", int64(n)).Msg("the feed withdrew a version that is mirrored; the pointer is flagged and stays")
+	return nil
+}
+
+func (w *worker) flag(held manifest.Held, withdrawn bool) {
+	held.Withdrawn = withdrawn
+	w.holding = w.holding.With(held)
+	w.changed = true
+	w.touch()
+}

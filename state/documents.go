@@ -1,0 +1,134 @@
+package state
+
+import (
+	"time"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/manifest"
+)
+
+// Revision is embedded in every document that is swapped. It is one higher at each write, so
+// that a writer that slept can tell a document that looks the same from one that is the same.
+type Revision struct {
+	Revision int64 `json:"revision"`
+}
+
+func (r *Revision) revision() *int64 { return &r.Revision }
+
+// Pointer is current/<dataset>.json: what readers without a table engine read.
+type Pointer struct {
+	Revision
+	Dataset         string                 `json:"dataset"`
+	Version         manifest.Number        `json:"version"`
+	PreviousVersion manifest.Number        `json:"previousVersion"` // the version published before this one; zero at first
+	SchemaVersion   manifest.SchemaVersion `json:"schemaVersion"`
+	PublishedAt     time.Time              `json:"publishedAt"` // by the feed
+	MovedAt         time.Time              `json:"movedAt"`     // by this bucket's mirror
+	Record          manifest.ObjectRef     `json:"record"`
+	Manifest        manifest.ObjectRef     `json:"manifest"`
+	Snapshot        []string               `json:"snapshot"`
+	Schema          *SchemaRef             `json:"schema"`
+	Held            *Held                  `json:"held"`
+	Withdrawn       bool                   `json:"withdrawn"`
+	Pinned          bool                   `json:"pinned"`
+	// Decisions are the keys of the decisions that this pointer already obeys, newest last; at
+	// most maxDecisions of them.
+	Decisions []string `json:"decisions,omitempty"`
+}
+
+const maxDecisions = 32
+
+// SchemaRef names the schema of the published version.
+type SchemaRef struct {
+	Key string `json:"key"`
+}
+
+// Held is the first version that waits for a person.
+type Held struct {
+	manifest.Hold
+	Since time.Time `json:"since"`
+}
+
+// Lease says who works on a dataset. It saves double work and nothing rests on it.
+type Lease struct {
+	Revision
+	Owner string    `json:"owner"` // run id
+	Host  string    `json:"host"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"` // in the past once given back
+}
+
+// Layout is _mirror/layout.json: which layout this bucket has and what its store guarantees.
+type Layout struct {
+	Revision
+	Layout     int               `json:"layout"`
+	FeedURL    string            `json:"feedUrl"`
+	Store      string            `json:"store"` // the bucket's URL without credentials; another one means a moved bucket
+	Guarantees bucket.Guarantees `json:"guarantees"`
+	ProbedAt   time.Time         `json:"probedAt"`
+	CreatedAt  time.Time         `json:"createdAt"`
+	Tool       string            `json:"tool"`
+}
+
+// Gone is gone.json: the feed no longer had the version when it was first asked for.
+type Gone struct {
+	Revision
+	Dataset string             `json:"dataset"`
+	Version manifest.Number    `json:"version"`
+	Reason  manifest.GapReason `json:"reason"` // expired or withdrawn
+	Message string             `json:"message"`
+	At      time.Time          `json:"at"`
+}
+
+// Withdrawn is withdrawn.json: the feed released a version again that the bucket holds.
+type Withdrawn struct {
+	Revision
+	Dataset string          `json:"dataset"`
+	Version manifest.Number `json:"version"`
+	Message string          `json:"message"`
+	From    time.Time       `json:"from"`
+	Until   *time.Time      `json:"until"` // when it answered again; null while it does not
+}
+
+// StoredObject is what the store said of one object.
+type StoredObject struct {
+	Key      string `json:"key"`
+	Size     int64  `json:"sizeBytes"`
+	ETag     string `json:"etag"`
+	Checksum string `json:"checksum,omitempty"` // as the store keeps it
+	// Attested says what stands behind "these are the right bytes": sha256 (the store keeps it),
+	// read (we read it back), streamed (hashed on the way in by a store that keeps no sha256).
+	Attested string `json:"attested"`
+}
+
+// StoredDocument is stored.json: a status document that a move or a repair rebuilds.
+type StoredDocument struct {
+	Revision
+	Dataset     string          `json:"dataset"`
+	Version     manifest.Number `json:"version"`
+	Objects     []StoredObject  `json:"objects"`
+	Attachments string          `json:"attachments"` // how attachment objects are attested: "listed" or "none"
+	At          time.Time       `json:"at"`
+}
+
+// Action is what an operator decided.
+type Action string
+
+// The actions.
+const (
+	ActionApprove  Action = "approve"
+	ActionRollback Action = "rollback"
+)
+
+// Decision is _mirror/decisions/<dataset>/<time>-<run>.json: written before it is carried out,
+// never changed after. A pass finishes a decision that stands.
+type Decision struct {
+	Dataset string          `json:"dataset"`
+	Action  Action          `json:"action"`
+	Version manifest.Number `json:"version,omitempty"` // rollback: where to
+	Hold    *manifest.Hold  `json:"hold,omitempty"`    // approve: what was accepted
+	Reason  string          `json:"reason,omitempty"`
+	Who     string          `json:"who"`
+	At      time.Time       `json:"at"`
+	Run     string          `json:"run"`
+}

@@ -1,0 +1,193 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"feedmirror/internal/fault"
+	"feedmirror/manifest"
+)
+
+// Publication is one attempt to bring a dataset's pointer up to date.
+type Publication struct {
+	Dataset    string
+	Committed  []Committed // records above the pointer, in version order
+	Holding    manifest.Holding
+	OnMajor    manifest.OnMajor
+	FirstReady bool // whether a first pointer may be written: the newest version is committed
+	Now        time.Time
+}
+
+// Change is what became of a pointer.
+type Change struct {
+	Before *Pointer // nil when there was none
+	After  *Pointer // nil when there still is none
+}
+
+// Moved reports whether the pointer names another version than before.
+func (c Change) Moved() bool {
+	return c.After != nil && (c.Before == nil || c.Before.Version != c.After.Version)
+}
+
+// Publish moves the pointer as far as the rules allow and records what is held. It computes
+// everything anew from the pointer that stands whenever a swap does not clearly succeed.
+func Publish(ctx context.Context, docs Documents, pause Pause, p Publication) (Change, error) {
+	return p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
+		if standing == nil && !p.FirstReady {
+			return nil, nil //nolint:nilnil // nothing to publish yet
+		}
+		target, hold := manifest.NextPublication(publishedOf(standing), p.candidates(), p.OnMajor)
+		return p.next(standing, target, hold)
+	})
+}
+
+// Approve carries out a decision to accept what is held, or to lift a pin.
+func (p Publication) Approve(ctx context.Context, docs Documents, pause Pause, key string, decision Decision) (Change, error) {
+	return p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
+		if standing != nil && slices.Contains(standing.Decisions, key) {
+			return nil, nil //nolint:nilnil // obeyed already
+		}
+		target, hold := manifest.Approve(publishedOf(standing), decision.Hold, p.candidates(), p.OnMajor)
+		next, err := p.next(standing, target, hold)
+		if err != nil {
+			return nil, err
+		}
+		if next == nil {
+			if standing == nil {
+				return nil, nil //nolint:nilnil // nothing is committed that could be published
+			}
+			next = clonePointer(standing)
+		}
+		next.Pinned = false
+		next.obey(key)
+		return next, nil
+	})
+}
+
+// Rollback carries out a decision to move readers to a committed version, and pins it there. It
+// is the only way down.
+func (p Publication) Rollback(ctx context.Context, docs Documents, pause Pause, key string, target Committed) (Change, error) {
+	return p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
+		if standing == nil {
+			return nil, &fault.Error{Op: "roll back", Object: p.Dataset, Side: fault.SideBucket, Kind: fault.NotFound,
+				Err: fmt.Errorf("nothing is published yet")}
+		}
+		if slices.Contains(standing.Decisions, key) {
+			return nil, nil //nolint:nilnil // obeyed already
+		}
+		next := p.pointTo(standing, target)
+		_, hold := manifest.NextPublication(manifest.Published{Version: next.Version, Schema: next.SchemaVersion, Pinned: true}, p.candidates(), p.OnMajor)
+		next.Held, next.Pinned = p.heldSince(standing, hold), true
+		next.obey(key)
+		return next, nil
+	})
+}
+
+func (p Publication) swap(ctx context.Context, docs Documents, pause Pause, change func(*Pointer) (*Pointer, error)) (Change, error) {
+	var result Change
+	after, err := Update(ctx, docs, pause, manifest.PointerKey(p.Dataset), func(standing *Pointer) (*Pointer, error) {
+		result.Before = standing
+		return change(standing)
+	})
+	result.After = after
+	return result, err
+}
+
+func (p Publication) candidates() []manifest.Candidate {
+	list := make([]manifest.Candidate, 0, len(p.Committed))
+	for _, c := range p.Committed {
+		held, _ := p.Holding.Find(c.record.Version)
+		list = append(list, c.Candidate(held))
+	}
+	return list
+}
+
+// next returns the pointer that should stand, or nil when the one that stands says it already.
+func (p Publication) next(standing *Pointer, target manifest.Number, hold *manifest.Hold) (*Pointer, error) {
+	var next *Pointer
+	switch {
+	case target != 0:
+		at := slices.IndexFunc(p.Committed, func(c Committed) bool { return c.record.Version == target })
+		if at < 0 {
+			return nil, fmt.Errorf("publish %s: version %d is not committed", p.Dataset, target)
+		}
+		if standing != nil && standing.Version >= target {
+			return nil, fmt.Errorf("publish %s: version %d is not above the published %d", p.Dataset, target, standing.Version)
+		}
+		next = p.pointTo(standing, p.Committed[at])
+	case standing == nil:
+		return nil, nil //nolint:nilnil // all that is committed is held; there is no pointer to say so
+	default:
+		next = clonePointer(standing)
+	}
+	next.Held = p.heldSince(standing, hold)
+	held, _ := p.Holding.Find(next.Version)
+	next.Withdrawn = held.Withdrawn
+	if standing != nil && next.Version == standing.Version && next.Withdrawn == standing.Withdrawn && sameHold(next.Held, standing.Held) {
+		return nil, nil //nolint:nilnil // it says so already
+	}
+	return next, nil
+}
+
+func (p Publication) heldSince(standing *Pointer, hold *manifest.Hold) *Held {
+	if hold == nil {
+		return nil
+	}
+	if standing != nil && standing.Held != nil && standing.Held.Hold == *hold {
+		return standing.Held
+	}
+	return &Held{Hold: *hold, Since: p.Now}
+}
+
+func (p Publication) pointTo(standing *Pointer, c Committed) *Pointer {
+	record := c.record
+	next := &Pointer{
+		Dataset: p.Dataset, Version: record.Version, SchemaVersion: record.SchemaVersion,
+		PublishedAt: record.PublishedAt, MovedAt: p.Now,
+		Record:   manifest.ObjectRef{Key: manifest.RecordKey(p.Dataset, record.Version), SHA256: c.sum},
+		Manifest: record.Manifest, Snapshot: []string{},
+	}
+	if standing != nil {
+		next.PreviousVersion, next.Decisions = standing.Version, slices.Clone(standing.Decisions)
+	}
+	for _, file := range record.Files {
+		switch file.Kind {
+		case manifest.KindSnapshot:
+			next.Snapshot = append(next.Snapshot, file.Key)
+		case manifest.KindSchema:
+			next.Schema = &SchemaRef{Key: file.Key}
+		}
+	}
+	held, _ := p.Holding.Find(record.Version)
+	next.Withdrawn = held.Withdrawn
+	return next
+}
+
+func (p *Pointer) obey(decision string) {
+	p.Decisions = append(p.Decisions, decision)
+	if extra := len(p.Decisions) - maxDecisions; extra > 0 {
+		p.Decisions = slices.Delete(p.Decisions, 0, extra)
+	}
+}
+
+func publishedOf(p *Pointer) manifest.Published {
+	if p == nil {
+		return manifest.Published{}
+	}
+	return manifest.Published{Version: p.Version, Schema: p.SchemaVersion, Pinned: p.Pinned}
+}
+
+func clonePointer(p *Pointer) *Pointer {
+	next := *p
+	next.Snapshot, next.Decisions = slices.Clone(p.Snapshot), slices.Clone(p.Decisions)
+	return &next
+}
+
+func sameHold(a, b *Held) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Hold == b.Hold
+}
