@@ -29,7 +29,15 @@ type Assume struct {
 	CurrentInList Presence
 	// MissingInLinks: a /links answer with nothing missing has [] by default; null or absent.
 	MissingInLinks Presence
+	// KeyColumns: the key of a dataset without one is [] by default; null.
+	KeyColumns Presence
+	// FirstChange: a first schema's changeFromPrevious is null by default; absent.
+	FirstChange Presence
+	// NoPlace: the place of a dataset without one is null by default; absent.
+	NoPlace Presence
 
+	// UnknownColumnType: the schema calls JSON and array columns by a type that no document names.
+	UnknownColumnType bool
 	// SingleAsList: a version's schema and manifest entries arrive as lists of one.
 	SingleAsList bool
 	// PartNames says where an entry carries a part's manifest path.
@@ -168,7 +176,11 @@ func Alternatives() []Alternative {
 	presence("schema-keys", func(a *Assume) *Presence { return &a.SchemaKeys }, PresenceNull)
 	presence("current-in-list", func(a *Assume) *Presence { return &a.CurrentInList }, PresenceNull, PresenceAbsent)
 	presence("links-missing", func(a *Assume) *Presence { return &a.MissingInLinks }, PresenceNull, PresenceAbsent)
+	presence("key-columns", func(a *Assume) *Presence { return &a.KeyColumns }, PresenceNull)
+	presence("first-change", func(a *Assume) *Presence { return &a.FirstChange }, PresenceAbsent)
+	presence("no-place", func(a *Assume) *Presence { return &a.NoPlace }, PresenceAbsent)
 
+	flag("unknown-column-type", func(a *Assume) *bool { return &a.UnknownColumnType })
 	flag("schema-and-manifest-as-lists", func(a *Assume) *bool { return &a.SingleAsList })
 	flag("links-reversed", func(a *Assume) *bool { return &a.LinksReversed })
 	flag("manifest-signable", func(a *Assume) *bool { return &a.ManifestSignable })

@@ -74,6 +74,7 @@ type version struct {
 	idsChanged  bool
 	files       []file // all but attachments; the manifest last
 	attachments fileSet
+	table       records.Table // as published; empty for a bulk version
 
 	withdrawn      bool
 	awaitsRebuild  bool // withdrawn, and no later release has named it yet

@@ -24,21 +24,27 @@ type exchange struct {
 	fault Fault // zero for none
 	event Event
 	size  int64 // of the answer's body, -1 when not known
+
+	recorded *Event // in the journal
+}
+
+// record writes down what has become of the request.
+func (x *exchange) record() {
+	x.event.End = time.Now()
+	x.feed.log.end(x.recorded, x.event)
 }
 
 // exchange serves one request: finds its fault, makes the answer, sends it and logs what happened.
 func (f *Feed) exchange(w http.ResponseWriter, r *http.Request, request Request, make func(*exchange) answer) {
+	request.Range = r.Header.Get("Range")
 	x := &exchange{feed: f, http: r, event: Event{
-		Request: request, Range: r.Header.Get("Range"), Start: time.Now(),
+		Request: request, Start: time.Now(),
 		Authorization: r.Header.Get("Authorization") != "", Cookie: r.Header.Get("Cookie") != "",
 	}}
 	x.fault = f.faultFor(request)
 	x.event.Fault = x.fault.name
-	recorded := f.log.begin(x.event)
-	defer func() {
-		x.event.End = time.Now()
-		f.log.end(recorded, x.event)
-	}()
+	x.recorded = f.log.begin(x.event)
+	defer x.record()
 	var a answer
 	if x.fault.instead != nil {
 		a = x.fault.instead(f)
@@ -69,7 +75,7 @@ func (x *exchange) send(w http.ResponseWriter, a answer) {
 	if a.body == nil {
 		return
 	}
-	counted := &sentWriter{next: w, event: &x.event}
+	counted := &sentWriter{exchange: x, next: w, complete: a.whole && !x.fault.spoils}
 	var out io.Writer = counted
 	if x.fault.writer != nil {
 		out = x.fault.writer(x, w, out)
@@ -78,23 +84,38 @@ func (x *exchange) send(w http.ResponseWriter, a answer) {
 	if closer, ok := out.(io.Closer); ok && err == nil {
 		err = closer.Close()
 	}
-	switch {
-	case errors.Is(err, errTruncated):
-	case err != nil:
+	x.event.Complete = err == nil && counted.complete
+	if err != nil && !errors.Is(err, errTruncated) {
 		panic(http.ErrAbortHandler)
-	default:
-		x.event.Complete = a.whole && !x.fault.spoils
 	}
 }
 
-// sentWriter counts the bytes of the body that were handed to the connection.
+// sentWriter counts the bytes of the body that were handed to the connection. It records the event before it hands
+// over the last byte: whoever has received a whole answer finds it in the log.
 type sentWriter struct {
-	next  io.Writer
-	event *Event
+	exchange *exchange
+	next     io.Writer
+	complete bool
 }
 
 func (s *sentWriter) Write(p []byte) (int, error) {
-	n, err := s.next.Write(p)
-	s.event.Sent += int64(n)
-	return n, err
+	x := s.exchange
+	if len(p) == 0 || x.size < 0 || x.event.Sent+int64(len(p)) < x.size {
+		n, err := s.next.Write(p)
+		x.event.Sent += int64(n)
+		return n, err
+	}
+	n, err := s.next.Write(p[:len(p)-1])
+	x.event.Sent += int64(n)
+	if err != nil {
+		return n, err
+	}
+	x.event.Sent++
+	x.event.Complete = s.complete
+	x.record()
+	last, err := s.next.Write(p[len(p)-1:])
+	if err != nil {
+		x.event.Sent--
+	}
+	return n + last, err
 }

@@ -26,17 +26,17 @@ type Request struct {
 	Version  int64  // 0 for none
 	Resource string // API: "", "versions", "links", "schema" or "schemas"
 	File     string // links host: the path in the manifest, or the attachment's name
+	Range    string // the header as sent, empty for none
 }
 
 // Event is one request and what became of it. It never holds a query, so that a log of events holds no signature.
 type Event struct {
 	Request
-	Range         string // as asked for, empty for none
-	Names         int    // names asked for in one call for links
-	Status        int    // 0 when the connection was cut before an answer
-	Sent          int64  // bytes of the body handed to the connection
-	Complete      bool   // links host: the file's last byte was sent, unspoilt by a fault
-	Authorization bool   // the request carried the header
+	Names         int   // names asked for in one call for links
+	Status        int   // 0 when the connection was cut before an answer
+	Sent          int64 // bytes of the body handed to the connection
+	Complete      bool  // links host: the file's last byte was sent, unspoilt by a fault
+	Authorization bool  // the request carried the header
 	Cookie        bool
 	Fault         string // name of the fault that hit, empty for none
 	Start, End    time.Time

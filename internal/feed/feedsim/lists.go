@@ -88,7 +88,7 @@ func (d *Dataset) item(presence Presence) object {
 	if d.spec.Place != "" {
 		o = append(o, member{"place", object{{"id", d.spec.Place}}})
 	} else {
-		o = append(o, member{"place", nil})
+		o = o.appendPresent("place", d.feed.options.Assume.NoPlace, nil, nil)
 	}
 	current := d.current()
 	if current == nil {

@@ -1,6 +1,9 @@
 package feedsim
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // OverrideList changes the bytes of every answer to the list of datasets. nil undoes it. The change must not call
 // the feed.
@@ -37,18 +40,42 @@ func (d *Dataset) OverrideManifest(number int64, change func([]byte) []byte) err
 	if err != nil {
 		return fmt.Errorf("read manifest of version %d of %q: %w", number, d.spec.ID, err)
 	}
-	return d.replace(v, newFile(kindManifest, manifestName, "application/json", newBytesBlob(change(data))))
+	changed := *v
+	changed.files = slices.Clone(v.files)
+	changed.files[last] = newFile(kindManifest, manifestName, "application/json", newBytesBlob(change(data)))
+	// A copy takes the version's place: answers under way keep the old one.
+	d.versions[slices.Index(d.versions, v)] = &changed
+	return nil
 }
 
-// replace swaps a version for a copy whose manifest is another: answers under way keep the old one. The feed is locked.
-func (d *Dataset) replace(v *version, manifest file) error {
-	changed := *v
-	changed.files = append(append([]file(nil), v.files[:len(v.files)-1]...), manifest)
-	for i := range d.versions {
-		if d.versions[i] == v {
-			d.versions[i] = &changed
-			return nil
+// RewriteHistory replaces a released version's snapshot by other bytes under the same number: the same rows, said to
+// have been read elsewhere. Its manifest and its answer agree with the new bytes.
+func (d *Dataset) RewriteHistory(number int64) error {
+	d.building.Lock()
+	defer d.building.Unlock()
+	d.feed.mu.Lock()
+	defer d.feed.mu.Unlock()
+	v := d.find(number)
+	if v == nil || v.table.Schema.Columns == nil {
+		return fmt.Errorf("rewrite version %d of %q: %w", number, d.spec.ID, errNeverReleased)
+	}
+	rewritten := *v
+	elsewhere := "https://mirror.example.gov/rewritten"
+	rewritten.sourceURL = &elsewhere
+	rewritten.files = nil
+	if err := d.writeSnapshot(&rewritten, v.table, ReleaseSpec{Parts: len(v.inGroup(kindSnapshot))}); err != nil {
+		return fmt.Errorf("rewrite version %d of %q: %w", number, d.spec.ID, err)
+	}
+	for _, f := range v.files {
+		if f.kind != kindSnapshot && f.kind != kindManifest {
+			rewritten.files = append(rewritten.files, f)
 		}
 	}
-	return fmt.Errorf("replace version %d of %q: %w", v.number, d.spec.ID, errNeverReleased)
+	manifest, err := d.feed.manifestBlob(&rewritten, rewritten.files)
+	if err != nil {
+		return fmt.Errorf("rewrite manifest of version %d of %q: %w", number, d.spec.ID, err)
+	}
+	rewritten.files = append(rewritten.files, newFile(kindManifest, manifestName, "application/json", manifest))
+	d.versions[slices.Index(d.versions, v)] = &rewritten
+	return nil
 }

@@ -72,7 +72,7 @@ func (d *Dataset) Release(spec ReleaseSpec) (int64, error) {
 	if err := d.writeFiles(v, table, pairs, spec); err != nil {
 		return 0, fmt.Errorf("release version %d of %q: %w", v.number, d.spec.ID, err)
 	}
-	d.table = table
+	d.table, v.table = table, table
 	d.publish(v)
 	return v.number, nil
 }
@@ -98,8 +98,8 @@ func (d *Dataset) Hold() int64 {
 	return held
 }
 
-// readBeforeBuild is how long before a version's build its source was read.
-const readBeforeBuild = 10 * time.Minute
+// readBeforeBuild is how long before a version's build its source was read: as in the documents' example.
+const readBeforeBuild = 11*time.Minute + 28*time.Second
 
 // draft starts a version: numbers and times. It also returns the version released before it, nil for none.
 func (d *Dataset) draft(spec ReleaseSpec) (v, before *version) {

@@ -43,20 +43,26 @@ func (v *version) breaksSchema() bool { return v.schema.breaking && v.schema.fir
 func (f *Feed) schemaObject(dataset string, s schemaResource) object {
 	columns := make([]object, len(s.schema.Columns))
 	for i, column := range s.schema.Columns {
+		if f.options.Assume.UnknownColumnType && (column.Type == records.JSON || column.Type == records.Array) {
+			column.Type, column.Items = "variant", ""
+		}
 		columns[i] = columnObject(column, f.options.Assume.SchemaKeys == PresenceNull)
 	}
-	key := s.schema.Key
-	if key == nil {
-		key = []string{}
-	}
-	return object{
+	o := object{
 		{"datasetId", dataset},
 		{"schemaVersion", s.number.String()},
 		{"firstVersion", s.firstVersion},
-		{"keyColumns", key},
-		{"columns", listOf(columns)},
-		{"changeFromPrevious", f.changeObject(s)},
 	}
+	if len(s.schema.Key) > 0 {
+		o = append(o, member{"keyColumns", s.schema.Key})
+	} else {
+		o = o.appendPresent("keyColumns", f.options.Assume.KeyColumns, []string{}, []string{})
+	}
+	o = append(o, member{"columns", listOf(columns)})
+	if s.previous == nil {
+		return o.appendPresent("changeFromPrevious", f.options.Assume.FirstChange, nil, nil)
+	}
+	return append(o, member{"changeFromPrevious", f.changeObject(s)})
 }
 
 // columnObject describes a column. items, precision and geometry stand only where the type carries them, or always.
@@ -76,10 +82,7 @@ func columnObject(column records.Column, always bool) object {
 	return o
 }
 
-func (f *Feed) changeObject(s schemaResource) any {
-	if s.previous == nil {
-		return nil
-	}
+func (f *Feed) changeObject(s schemaResource) object {
 	kind := "additive"
 	if s.breaking {
 		kind = "breaking"
