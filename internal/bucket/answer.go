@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"path"
 	"strconv"
 	"time"
+
+	"feedmirror/internal/fault"
 )
 
 // MediaType returns the Content-Type of an object. Data is opaque: its bytes are the feed's.
@@ -104,3 +107,30 @@ func (b *promisedBody) Read(p []byte) (int, error) {
 }
 
 func (b *promisedBody) Close() error { return b.source.Close() }
+
+// ParseContentRange reads "bytes first-last/size" and returns the first byte and the size of the
+// whole object.
+func ParseContentRange(text string) (first, size int64, err error) {
+	var last int64
+	if _, err := fmt.Sscanf(text, "bytes %d-%d/%d", &first, &last, &size); err != nil {
+		return 0, 0, fmt.Errorf("content range %q cannot be read", text)
+	}
+	return first, size, nil
+}
+
+// OpenNothing answers an Open of no bytes: a length of zero, for which HTTP has no range, or an
+// offset at or behind the end, which stores refuse. A missing key is still an error.
+func OpenNothing(ctx context.Context, r Reader, key string, offset, length int64) (io.ReadCloser, Info, error) {
+	info, err := r.Stat(ctx, key)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	if length != 0 && offset < info.Size {
+		return nil, Info{}, &fault.Error{
+			Op: "read object", Object: key, Side: fault.SideBucket, Kind: fault.Transient,
+			Status: http.StatusRequestedRangeNotSatisfiable,
+			Err:    fmt.Errorf("a range at byte %d of %d was refused", offset, info.Size),
+		}
+	}
+	return http.NoBody, info, nil
+}

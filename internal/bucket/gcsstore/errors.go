@@ -17,8 +17,12 @@ import (
 
 // The operations that this package reports; kinds depend on them.
 const (
-	opCreate = "create object"
+	opStat   = "stat object"
+	opRead   = "read object"
 	opList   = "list objects"
+	opCreate = "create object"
+	opSwap   = "swap object"
+	opDelete = "delete object"
 )
 
 // fail turns an error of the SDK or the network into one of ours. Addresses are dropped: that of

@@ -39,12 +39,7 @@ func openAt(t *testing.T, endpoint string, options gcsstore.Options) *gcsstore.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-		options.HTTPClient.CloseIdleConnections()
-	})
+	t.Cleanup(options.HTTPClient.CloseIdleConnections)
 	return store
 }
 

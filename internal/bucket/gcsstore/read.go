@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -13,8 +14,8 @@ import (
 	"strings"
 
 	"cloud.google.com/go/storage"
-	"gocloud.dev/blob"
 	"google.golang.org/api/googleapi"
+	"google.golang.org/api/iterator"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
@@ -28,7 +29,7 @@ func (s *Store) Stat(ctx context.Context, key string) (bucket.Info, error) {
 	}
 	attrs, err := s.bucket.Object(name).Attrs(ctx)
 	if err != nil {
-		return bucket.Info{}, s.fail(ctx, "stat object", key, err)
+		return bucket.Info{}, s.fail(ctx, opStat, key, err)
 	}
 	return infoOf(key, attrs), nil
 }
@@ -66,30 +67,29 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 		return nil, bucket.Info{}, err
 	}
 	if offset < 0 || length < -1 {
-		return nil, bucket.Info{}, s.fail(ctx, "read object", key, fmt.Errorf("range %d+%d is impossible", offset, length))
+		return nil, bucket.Info{}, s.fail(ctx, opRead, key, fmt.Errorf("range %d+%d is impossible", offset, length))
 	}
 	if length == 0 {
-		info, err := s.Stat(ctx, key) // HTTP has no range of no bytes
-		return http.NoBody, info, err
+		return bucket.OpenNothing(ctx, s, key, offset, length)
 	}
 	answer, err := s.download(ctx, name, offset, length)
 	if err != nil {
-		return nil, bucket.Info{}, s.fail(ctx, "read object", key, err)
+		return nil, bucket.Info{}, s.fail(ctx, opRead, key, err)
 	}
 	if answer.StatusCode == http.StatusRequestedRangeNotSatisfiable {
 		_ = answer.Body.Close()
-		return s.openPastEnd(ctx, key, offset)
+		return bucket.OpenNothing(ctx, s, key, offset, length)
 	}
 	if err := googleapi.CheckResponse(answer); err != nil {
 		_ = answer.Body.Close()
-		return nil, bucket.Info{}, s.fail(ctx, "read object", key, err)
+		return nil, bucket.Info{}, s.fail(ctx, opRead, key, err)
 	}
 	info, promised, err := readInfo(key, answer, offset)
 	if err != nil {
 		_ = answer.Body.Close()
-		return nil, bucket.Info{}, s.fail(ctx, "read object", key, err)
+		return nil, bucket.Info{}, s.fail(ctx, opRead, key, err)
 	}
-	wrap := func(err error) error { return s.fail(ctx, "read object", key, err) }
+	wrap := func(err error) error { return s.fail(ctx, opRead, key, err) }
 	return bucket.PromisedBody(answer.Body, promised, wrap), info, nil
 }
 
@@ -97,6 +97,9 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 // net/http from unpacking an object with that encoding.
 func (s *Store) download(ctx context.Context, name string, offset, length int64) (*http.Response, error) {
 	address := s.address + "/o/" + url.PathEscape(name) + "?alt=media"
+	if s.options.UserProject != "" {
+		address += "&userProject=" + url.QueryEscape(s.options.UserProject)
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -109,19 +112,6 @@ func (s *Store) download(ctx context.Context, name string, offset, length int64)
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
 	return s.web.Do(request)
-}
-
-// openPastEnd answers a range that starts at or behind the end: nothing is there, which is an
-// error only when the object is missing.
-func (s *Store) openPastEnd(ctx context.Context, key string, offset int64) (io.ReadCloser, bucket.Info, error) {
-	info, err := s.Stat(ctx, key)
-	if err != nil {
-		return nil, bucket.Info{}, err
-	}
-	if offset < info.Size {
-		return nil, bucket.Info{}, s.fail(ctx, "read object", key, fmt.Errorf("range at byte %d of %d was refused", offset, info.Size))
-	}
-	return http.NoBody, info, nil
 }
 
 // readInfo reads the header of a download and returns the number of bytes it promises.
@@ -147,7 +137,7 @@ func readInfo(key string, answer *http.Response, offset int64) (bucket.Info, int
 		}
 		return info, answer.ContentLength, nil
 	}
-	first, size, err := parseContentRange(header.Get("Content-Range"))
+	first, size, err := bucket.ParseContentRange(header.Get("Content-Range"))
 	if err != nil {
 		return bucket.Info{}, 0, err
 	}
@@ -156,15 +146,6 @@ func readInfo(key string, answer *http.Response, offset int64) (bucket.Info, int
 	}
 	info.Size = size
 	return info, answer.ContentLength, nil
-}
-
-// parseContentRange reads "bytes first-last/size".
-func parseContentRange(text string) (first, size int64, err error) {
-	var last int64
-	if _, err := fmt.Sscanf(text, "bytes %d-%d/%d", &first, &last, &size); err != nil {
-		return 0, 0, fmt.Errorf("content range %q cannot be read", text)
-	}
-	return first, size, nil
 }
 
 // checksumOf finds the CRC32C of the whole object in the header of a download.
@@ -187,52 +168,42 @@ func checksumOf(header http.Header) string {
 // checked, because a gap in it would read as a missing object.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[bucket.Info, error] {
 	return func(yield func(bucket.Info, error) bool) {
-		objects := s.lists.List(&blob.ListOptions{
-			Prefix: s.prefix + prefix, BeforeList: s.narrow(after),
-		})
+		query := &storage.Query{Prefix: s.prefix + prefix}
+		if after != "" {
+			query.StartOffset = s.prefix + after // inclusive: the key itself is dropped below
+		}
+		if err := query.SetAttrSelection(listed()); err != nil {
+			yield(bucket.Info{}, s.fail(ctx, opList, prefix, err))
+			return
+		}
+		objects := s.bucket.Objects(ctx, query)
 		last := after
 		for {
-			object, err := objects.Next(ctx)
-			if err == io.EOF {
+			attrs, err := objects.Next()
+			if errors.Is(err, iterator.Done) {
 				return
 			}
 			if err != nil {
-				yield(bucket.Info{}, s.fail(ctx, "list objects", prefix, err))
-				return
-			}
-			var attrs storage.ObjectAttrs
-			if !object.As(&attrs) {
-				yield(bucket.Info{}, s.fail(ctx, "list objects", prefix, fmt.Errorf("%q has no attributes", object.Key)))
+				yield(bucket.Info{}, s.fail(ctx, opList, prefix, err))
 				return
 			}
 			key := strings.TrimPrefix(attrs.Name, s.prefix)
 			if key == after {
 				continue
 			}
-			if key < last {
-				yield(bucket.Info{}, s.fail(ctx, "list objects", prefix, fmt.Errorf("%q came after %q: out of order", key, last)))
+			if key <= last {
+				yield(bucket.Info{}, s.fail(ctx, opList, prefix, fmt.Errorf("%q came after %q: out of order", key, last)))
 				return
 			}
 			last = key
-			if !yield(infoOf(key, &attrs), nil) {
+			if !yield(infoOf(key, attrs), nil) {
 				return
 			}
 		}
 	}
 }
 
-// narrow sets what gocloud's options have no field for.
-func (s *Store) narrow(after string) func(func(any) bool) error {
-	return func(as func(any) bool) error {
-		var query *storage.Query
-		if !as(&query) {
-			return fmt.Errorf("this gocloud.dev does not hand out its query")
-		}
-		if after != "" {
-			query.StartOffset = s.prefix + after // inclusive: List drops the key itself
-		}
-		return query.SetAttrSelection([]string{
-			"Name", "Size", "Generation", "Updated", "CRC32C", "StorageClass", "ContentEncoding",
-		})
-	}
+// listed are the attributes that a listing asks for: what infoOf reads.
+func listed() []string {
+	return []string{"Name", "Size", "Generation", "Updated", "CRC32C", "StorageClass", "ContentEncoding"}
 }

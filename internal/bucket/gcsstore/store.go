@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"cloud.google.com/go/storage"
-	"gocloud.dev/blob"
-	"gocloud.dev/blob/gcsblob"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
 	"google.golang.org/api/option"
@@ -35,7 +33,10 @@ type Options struct {
 
 	UserProject  string // project that is billed for a requester-pays bucket
 	KMSKey       string // resource name of the Cloud KMS key for new objects
-	StorageClass string // class of new objects; empty for the bucket's default
+	StorageClass string // class of new data objects; empty for the bucket's default
+	// PartSize is the greatest object that is sent in one request, and the memory that a greater
+	// one takes, in bytes; a multiple of 256 KiB. Zero means 8 MiB.
+	PartSize int
 	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
 }
@@ -48,8 +49,7 @@ type Store struct {
 	web     *http.Client
 	client  *storage.Client
 	bucket  *storage.BucketHandle
-	lists   *blob.Bucket
-	chunk   int // bytes
+	chunk   int // bytes of PartSize
 }
 
 var (
@@ -75,19 +75,25 @@ func New(ctx context.Context, options Options) (*Store, error) {
 		return nil, unfit(options.Bucket, err)
 	}
 	client.SetRetry(storage.WithPolicy(storage.RetryNever))
-	lists, err := gcsblob.OpenBucket(ctx, nil, options.Bucket, &gcsblob.Options{Client: client})
-	if err != nil {
-		return nil, unfit(options.Bucket, err)
+	handle := client.Bucket(options.Bucket)
+	if options.UserProject != "" {
+		handle = handle.UserProject(options.UserProject)
 	}
 	store := &Store{
-		options: options, web: web, client: client, bucket: client.Bucket(options.Bucket),
-		lists: lists, chunk: chunkSize,
+		options: options, web: web, client: client, bucket: handle, chunk: partSize(options),
 		address: endpoint.String() + "/storage/v1/b/" + url.PathEscape(options.Bucket),
 	}
 	if prefix := strings.Trim(options.Prefix, "/"); prefix != "" {
 		store.prefix = prefix + "/"
 	}
 	return store, nil
+}
+
+func partSize(options Options) int {
+	if options.PartSize == 0 {
+		return chunkSize
+	}
+	return options.PartSize
 }
 
 func endpointOf(options Options) (*url.URL, error) {
@@ -105,6 +111,9 @@ func endpointOf(options Options) (*url.URL, error) {
 		if err := bucket.CheckKey(prefix); err != nil {
 			return nil, usage("prefix: " + err.Error())
 		}
+	}
+	if options.PartSize < 0 || options.PartSize%chunkUnit != 0 {
+		return nil, usage("part size is no multiple of 256 KiB")
 	}
 	text := options.Endpoint
 	if text == "" {
@@ -143,12 +152,8 @@ func authorized(ctx context.Context, options Options, endpoint *url.URL) (*http.
 	if base == nil {
 		base = http.DefaultClient
 	}
-	client := *base
-	if options.UserProject != "" {
-		client.Transport = &billed{next: transportOf(base), project: options.UserProject}
-	}
 	if endpoint.Scheme == "http" {
-		return &client, nil
+		return base, nil
 	}
 	// The source of tokens outlives this call, and fetches them through the same proxy.
 	ctx = context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, base)
@@ -156,33 +161,9 @@ func authorized(ctx context.Context, options Options, endpoint *url.URL) (*http.
 	if err != nil {
 		return nil, unfit(options.Bucket, err)
 	}
-	client.Transport = &oauth2.Transport{Base: client.Transport, Source: credentials.TokenSource}
+	client := *base
+	client.Transport = &oauth2.Transport{Base: base.Transport, Source: credentials.TokenSource}
 	return &client, nil
-}
-
-func transportOf(client *http.Client) http.RoundTripper {
-	if client.Transport == nil {
-		return http.DefaultTransport
-	}
-	return client.Transport
-}
-
-// billed names the project that pays on every request. The SDK can do so per handle, gocloud's
-// listing cannot, and a requester-pays bucket refuses the one request that does not say it.
-type billed struct {
-	next    http.RoundTripper
-	project string
-}
-
-func (b *billed) RoundTrip(request *http.Request) (*http.Response, error) {
-	query := request.URL.Query()
-	if query.Has("upload_id") || query.Has("userProject") {
-		return b.next.RoundTrip(request) // a session carries what it was opened with
-	}
-	query.Set("userProject", b.project)
-	request = request.Clone(request.Context())
-	request.URL.RawQuery = query.Encode()
-	return b.next.RoundTrip(request)
 }
 
 func unfit(name string, cause error) error {
@@ -196,15 +177,12 @@ func unfit(name string, cause error) error {
 func (s *Store) Guarantees() bucket.Guarantees {
 	return bucket.Guarantees{
 		AtomicCreate: true, CompareAndSwap: true, RefusesWrongBytes: true,
-		Attests: "crc32c", ConditionalDelete: true,
+		Attests: "crc32c", ConditionalDelete: true, MaxSinglePut: int64(s.chunk),
 	}
 }
 
 // Close gives back the connections that the SDK holds.
 func (s *Store) Close() error {
-	if err := s.lists.Close(); err != nil {
-		return fmt.Errorf("close bucket: %w", err)
-	}
 	if err := s.client.Close(); err != nil {
 		return fmt.Errorf("close bucket: %w", err)
 	}

@@ -14,9 +14,11 @@ import (
 	"feedmirror/internal/fault"
 )
 
-// chunkSize is both the greatest object that is sent in one request and the memory that a greater
-// one takes, in bytes. The service wants multiples of 256 KiB.
-const chunkSize = 8 << 20
+// chunkSize is the default of Options.PartSize, in bytes; the service wants multiples of chunkUnit.
+const (
+	chunkSize = 8 << 20
+	chunkUnit = 256 << 10
+)
 
 // castagnoli is the polynomial of CRC32C.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
@@ -39,7 +41,7 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 	sum := crc32.Checksum(data.Bytes(), castagnoli())
 	attrs, err := s.send(ctx, object, key, content.Class, data.Bytes(), sum)
 	if err != nil {
-		return bucket.Info{}, s.fail(ctx, "create object", key, err)
+		return bucket.Info{}, s.fail(ctx, opCreate, key, err)
 	}
 	return s.settle(ctx, key, attrs, content.Size, sum)
 }
@@ -81,10 +83,10 @@ func (s *Store) createLarge(ctx context.Context, key string, object *storage.Obj
 		if cause := verified.Failure(); cause != nil {
 			return bucket.Info{}, fmt.Errorf("create object %s: %w", key, cause)
 		}
-		return bucket.Info{}, s.fail(ctx, "create object", key, err)
+		return bucket.Info{}, s.fail(ctx, opCreate, key, err)
 	}
 	if err := writer.Close(); err != nil {
-		return bucket.Info{}, s.fail(ctx, "create object", key, err)
+		return bucket.Info{}, s.fail(ctx, opCreate, key, err)
 	}
 	return s.settle(ctx, key, writer.Attrs(), size, sum.Sum32())
 }
@@ -105,7 +107,7 @@ func (s *Store) settle(ctx context.Context, key string, attrs *storage.ObjectAtt
 		return infoOf(key, attrs), nil
 	}
 	cause := fmt.Errorf("the store holds %d bytes with crc32c %08x, sent were %d with %08x", attrs.Size, attrs.CRC32C, size, sum)
-	wrong := &fault.Error{Op: "create object", Object: key, Side: fault.SideBucket, Kind: fault.WrongBytes, Err: cause}
+	wrong := &fault.Error{Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.WrongBytes, Err: cause}
 	if err := s.Delete(ctx, key, tagOf(attrs.Generation)); err != nil {
 		wrong.Err = fmt.Errorf("%w; taking it away: %w", cause, err)
 	}
@@ -118,7 +120,9 @@ func (s *Store) writer(ctx context.Context, object *storage.ObjectHandle, key st
 	writer := object.NewWriter(ctx)
 	writer.ContentType = bucket.MediaType(key, class)
 	writer.CacheControl = bucket.CacheControl(class)
-	writer.StorageClass = s.options.StorageClass
+	if class == bucket.Data {
+		writer.StorageClass = s.options.StorageClass // a cold class bills each rewrite of a document
+	}
 	writer.KMSKeyName = s.options.KMSKey
 	return writer
 }
@@ -140,7 +144,7 @@ func (s *Store) Swap(ctx context.Context, key string, old bucket.Tag, data []byt
 	object := s.bucket.Object(name).If(conditions)
 	attrs, err := s.send(ctx, object, key, bucket.Pointer, data, crc32.Checksum(data, castagnoli()))
 	if err != nil {
-		return bucket.Absent, s.fail(ctx, "swap object", key, err)
+		return bucket.Absent, s.fail(ctx, opSwap, key, err)
 	}
 	return tagOf(attrs.Generation), nil
 }
@@ -159,7 +163,7 @@ func (s *Store) Delete(ctx context.Context, key string, tag bucket.Tag) error {
 	if err == nil || errors.Is(err, storage.ErrObjectNotExist) {
 		return nil
 	}
-	return s.fail(ctx, "delete object", key, err)
+	return s.fail(ctx, opDelete, key, err)
 }
 
 // CreateRaw implements bucket.RawCreator: it sends one body and announces another's checksum.
@@ -171,7 +175,7 @@ func (s *Store) CreateRaw(ctx context.Context, key string, sent, announced []byt
 	object := s.bucket.Object(name).If(storage.Conditions{DoesNotExist: true})
 	_, err = s.send(ctx, object, key, bucket.Data, sent, crc32.Checksum(announced, castagnoli()))
 	if err != nil {
-		return s.fail(ctx, "create object", key, err)
+		return s.fail(ctx, opCreate, key, err)
 	}
 	return nil
 }
