@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"testing"
 
 	"feedmirror/manifest/jsonstream"
@@ -81,7 +82,7 @@ type repeat struct {
 
 func (r *repeat) Read(p []byte) (int, error) {
 	if r.head == "" {
-		r.head = r.fill
+		r.head = strings.Repeat(r.fill, 8192)
 	}
 	n := copy(p, r.head)
 	r.head = r.head[n:]
