@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -119,10 +120,18 @@ func (f *fetch) broken(got int64, err error) error {
 		f.tries = 0 // it moves: a large file on a bad line may break often
 		f.furthest = got
 	}
-	return f.spend(&problem{
+	p := &problem{
 		verdict: again, kind: fault.Transient, hint: hintAgain,
-		cause: fmt.Errorf("body ended at byte %d of %d: %w", got, f.task.Size, err),
-	})
+		cause: fmt.Errorf("body broke at byte %d of %d: %w", got, f.task.Size, err),
+	}
+	if errors.Is(err, io.EOF) {
+		// A clean end too early is a proxy that hides a broken connection, or a file that is
+		// shorter than named. A resume tells one from the other.
+		p.kind, p.hint = fault.WrongBytes, hintBytes
+		p.cause = fmt.Errorf("the source ends the body at byte %d of %d", got, f.task.Size)
+		f.stale = true
+	}
+	return f.spend(p)
 }
 
 // spend books a failed try and waits for the next one. It returns the file's error when there

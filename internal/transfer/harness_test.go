@@ -80,6 +80,7 @@ type world struct {
 
 	mu       sync.Mutex
 	files    map[string][]byte
+	sums     map[string]manifest.SHA256
 	signed   map[string]int // signings by name
 	expiry   map[string]time.Time
 	calls    []int // names a call
@@ -103,7 +104,7 @@ func run(t *testing.T, opts Options, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, counts: new(Counts), lifetime: time.Hour,
-			files: map[string][]byte{}, signed: map[string]int{}, expiry: map[string]time.Time{},
+			files: map[string][]byte{}, sums: map[string]manifest.SHA256{}, signed: map[string]int{}, expiry: map[string]time.Time{},
 			visits: map[string]int{}, complete: map[string]int{}, objects: map[string][]byte{}, creates: map[string]int{},
 			expired: func(out http.ResponseWriter) { out.WriteHeader(http.StatusForbidden) },
 		}
@@ -111,8 +112,7 @@ func run(t *testing.T, opts Options, test func(w *world)) {
 		server := &http.Server{Handler: http.HandlerFunc(w.serveHTTP)}
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(network) }()
-		transport := NewTransport(TransportOptions{Connections: 64})
-		transport.DialContext = network.dial
+		transport := &http.Transport{DialContext: network.dial, DisableCompression: true, MaxIdleConnsPerHost: 64}
 		opts.HTTP, opts.Sink, opts.Linker, opts.Counts = transport, w, w, w.counts
 		w.engine = New(opts)
 		defer func() {
@@ -141,8 +141,8 @@ func (w *world) add(name string, size int) File {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	data := content(uint64(len(w.files)), size)
-	w.files[name] = data
-	return File{Name: name, Key: "data/" + name, Size: int64(size), SHA256: sha256.Sum256(data)}
+	w.files[name], w.sums[name] = data, manifest.SumBytes(data)
+	return File{Name: name, Key: "data/" + name, Size: int64(size), SHA256: w.sums[name]}
 }
 
 func sequence(files ...File) iter.Seq2[File, error] {
@@ -184,7 +184,7 @@ func (w *world) Links(ctx context.Context, _ string, _ manifest.Number, names []
 		signature := fmt.Sprintf("SECRET%d", w.signed[name])
 		w.expiry[name+signature] = time.Now().Add(w.lifetime)
 		links.Entries = append(links.Entries, feed.Entry{
-			Name: name, Size: int64(len(data)), SHA256: sha256.Sum256(data),
+			Name: name, Size: int64(len(data)), SHA256: w.sums[name],
 			URL: "http://localhost/" + name + "?sig=" + signature,
 		})
 	}
@@ -236,6 +236,14 @@ func (v visit) cut(at int) {
 	_, _ = v.w.Write(v.data[:at])
 	v.flush()
 	panic(http.ErrAbortHandler)
+}
+
+// stall sends the beginning of a good whole answer and then nothing more.
+func (v visit) stall(at int) {
+	v.w.Header().Set("Content-Length", strconv.Itoa(len(v.data)))
+	_, _ = v.w.Write(v.data[:at])
+	v.flush()
+	<-v.r.Context().Done()
 }
 
 func (v visit) flush() { _ = http.NewResponseController(v.w).Flush() }
@@ -292,7 +300,7 @@ func (w *world) wantCopied(summary Summary, err error, files ...File) {
 		w.t.Fatalf("copy: %v", err)
 	}
 	if summary.Failed != 0 || summary.Copied+summary.Present != int64(len(files)) {
-		w.t.Fatalf("copied %d, present %d, failed %d of %d: %v", summary.Copied, summary.Present, summary.Failed, len(files), summary.Failures)
+		w.t.Fatalf("copied %d, present %d, failed %d of %d: %v", summary.Copied, summary.Present, summary.Failed, len(files), summary.Failures[:min(3, len(summary.Failures))])
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -332,4 +340,23 @@ func (w *world) wantFailed(summary Summary, err error, file File, kind fault.Kin
 	if _, stands := w.objects[file.Key]; stands {
 		w.t.Errorf("%s stands", file.Key)
 	}
+}
+
+// slowStore reads bodies with a pause after each buffer.
+func slowStore(w *world, pause time.Duration) func(context.Context, string, bucket.Content) (bucket.Info, error) {
+	return func(ctx context.Context, key string, c bucket.Content) (bucket.Info, error) {
+		c.Body = &slowReader{body: c.Body, pause: pause}
+		return w.store(ctx, key, c)
+	}
+}
+
+type slowReader struct {
+	body  io.Reader
+	pause time.Duration
+}
+
+func (s *slowReader) Read(p []byte) (int, error) {
+	time.Sleep(s.pause)
+	n, err := s.body.Read(p)
+	return n, err
 }

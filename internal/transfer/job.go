@@ -33,20 +33,21 @@ type job struct {
 	pulled  int64   // files so far; the next one's order
 }
 
-// pop returns the next file to start, nil when there is none.
-func (j *job) pop(largeAllowed bool) *task {
+// pop returns the next file to start of the sizes that may start, nil when there is none.
+func (j *job) pop(smallAllowed, largeAllowed bool) *task {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	from := &j.small
-	if big := j.big.head(); big != nil && largeAllowed {
-		if small := j.small.head(); small == nil || big.order < small.order {
-			from = &j.big
-		}
+	var from *queue
+	if smallAllowed && j.small.len() > 0 {
+		from = &j.small
 	}
-	t := from.pop()
-	if t == nil {
+	if largeAllowed && j.big.len() > 0 && (from == nil || j.big.head().order < j.small.head().order) {
+		from = &j.big
+	}
+	if from == nil {
 		return nil
 	}
+	t := from.pop()
 	t.started = true
 	if !j.begun {
 		j.begun = true

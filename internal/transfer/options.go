@@ -9,13 +9,16 @@ import (
 // Options set up an Engine. HTTP, Sink and Linker are needed; zero values of the others stand
 // for the defaults named here.
 type Options struct {
-	// HTTP sends requests to signed links, see NewTransport. It is no http.Client on purpose:
-	// that would follow redirects, keep cookies, time bodies out and put links into its errors.
+	// HTTP sends requests to signed links, one connection a download (HTTP/1.1, no compression;
+	// see Guard). It is no http.Client on purpose: that would follow redirects, keep cookies, time
+	// bodies out and put links into its errors.
 	HTTP   http.RoundTripper
 	Sink   Sink
 	Linker Linker
 
-	Concurrency int           // files in flight over all jobs; 16
+	// Concurrency is the number of files in flight over all jobs; 16. While as many are larger
+	// than 1 MiB, an eighth more (one at least) are in flight if they are smaller.
+	Concurrency int
 	Attempts    int           // tries of one file without progress; 5
 	IdleTimeout time.Duration // silence that ends a connection; 30 s
 	MinRate     int64         // bytes a second, on average over RateWindow; 1024, negative: none

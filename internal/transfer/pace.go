@@ -85,8 +85,8 @@ func (p *pace) reserve(now time.Time) int {
 	if p.lifetime >= longLife {
 		return min(max(count+1, p.workers), maxBatch)
 	}
-	if count < 0 {
-		return 0
+	if count < 0 || p.used(p.lifetime/2, now) < 1 {
+		return 0 // a link that is signed ahead would have expired when its turn comes
 	}
 	return min(count+1, max(p.batch(now)/2, 1))
 }

@@ -7,12 +7,13 @@ import (
 )
 
 // slots shares the workers among jobs: free ones go to the jobs in turn, a file at a time, and
-// large files never hold all of them, so that neither many nor huge files of one dataset keep
+// some are kept from large files, so that neither many nor huge files of one dataset keep
 // another waiting.
 type slots struct {
 	mu     sync.Mutex
 	free   int // workers that may be started
 	large  int // large files that may be started
+	small  int // small files that may be started
 	paused int // files that gave their worker back for a while
 	// maxPaused bounds them: each holds a goroutine, and a dataset whose every file answers 404
 	// would otherwise start all of its files at once.
@@ -30,11 +31,23 @@ type resume struct {
 }
 
 func newSlots(workers int, start func(*task)) *slots {
-	// An eighth stays open to small files, one worker at least where there are two.
-	kept := max(1, workers/8)
+	// Small files have workers beside those that large ones fill: taken off instead, they would
+	// cost bandwidth where the connections are what limits it.
 	return &slots{
-		free: workers, large: max(1, workers-kept), maxPaused: 2 * workers, start: start,
+		free: workers + smallWorkers(workers), large: workers, small: workers, maxPaused: 2 * workers, start: start,
 	}
+}
+
+// smallWorkers returns how many workers beyond the number asked for take small files while all
+// of that number hold large ones.
+func smallWorkers(workers int) int { return max(1, workers/8) }
+
+// roomLocked returns the counter for files of t's size.
+func (s *slots) roomLocked(t *task) *int {
+	if t.large() {
+		return &s.large
+	}
+	return &s.small
 }
 
 func (s *slots) add(j *job) {
@@ -91,7 +104,7 @@ func (s *slots) next(t *task) *task {
 func (s *slots) pickLocked() *task {
 	for i := 0; i < len(s.resuming) && s.free > 0; {
 		waiting := s.resuming[i]
-		if waiting.task.large() && s.large <= 0 {
+		if *s.roomLocked(waiting.task) <= 0 {
 			i++
 			continue
 		}
@@ -104,7 +117,7 @@ func (s *slots) pickLocked() *task {
 	}
 	for i := range s.jobs {
 		at := (s.turn + i) % len(s.jobs)
-		if t := s.jobs[at].pop(s.large > 0); t != nil {
+		if t := s.jobs[at].pop(s.small > 0, s.large > 0); t != nil {
 			s.turn = (at + 1) % len(s.jobs)
 			s.takeLocked(t)
 			return t
@@ -115,16 +128,12 @@ func (s *slots) pickLocked() *task {
 
 func (s *slots) takeLocked(t *task) {
 	s.free--
-	if t.large() {
-		s.large--
-	}
+	*s.roomLocked(t)--
 }
 
 func (s *slots) giveLocked(t *task) {
 	s.free++
-	if t.large() {
-		s.large++
-	}
+	*s.roomLocked(t)++
 }
 
 // pause sleeps for the duration and lends t's worker to others meanwhile. It returns with a

@@ -118,9 +118,6 @@ func (s *stream) advance(p []byte) (int, error) {
 		}
 		if err != nil {
 			s.closeBody()
-			if errors.Is(err, io.EOF) {
-				err = errors.New("the source ended it")
-			}
 			if err := s.fetch.broken(s.got, err); err != nil {
 				return 0, err
 			}

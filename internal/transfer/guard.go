@@ -2,8 +2,6 @@ package transfer
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,37 +12,14 @@ import (
 	"time"
 )
 
-// TransportOptions set up a transport for signed links.
-type TransportOptions struct {
-	Connections  int                                   // kept open to a host: at least the workers
-	IdleTimeout  time.Duration                         // for connecting and for headers; 30 s
-	AllowPrivate []netip.Prefix                        // addresses that links may lead to although they are not public
-	Proxy        func(*http.Request) (*url.URL, error) // http.ProxyFromEnvironment in the program; nil: none
-	RootCAs      *x509.CertPool                        // nil: the system's
-}
-
-// NewTransport returns a transport for signed links: HTTP/1.1, so that each download has a connection
-// and its bandwidth to itself, no compression, and no address inside a private network unless it
-// is allowed or the link names this machine itself.
-func NewTransport(opts TransportOptions) *http.Transport {
-	setDefault(&opts.Connections, 16)
-	setDefault(&opts.IdleTimeout, 30*time.Second)
-	g := &guard{allowed: opts.AllowPrivate, timeout: opts.IdleTimeout}
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		Proxy:                  g.proxy(opts.Proxy),
-		DialContext:            g.dial,
-		Protocols:              protocols,
-		TLSClientConfig:        &tls.Config{RootCAs: opts.RootCAs, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    opts.IdleTimeout,
-		ResponseHeaderTimeout:  opts.IdleTimeout,
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    opts.Connections,
-		MaxIdleConns:           4 * opts.Connections,
-		IdleConnTimeout:        90 * time.Second,
-		MaxResponseHeaderBytes: 64 << 10,
-	}
+// Guard makes a transport for signed links refuse addresses that are not public, unless allowed
+// names their range or the link itself names this machine. It wraps the transport's Proxy and
+// replaces its DialContext; timeout limits a connect (30 s when zero).
+func Guard(transport *http.Transport, allowed []netip.Prefix, timeout time.Duration) {
+	setDefault(&timeout, 30*time.Second)
+	g := &guard{allowed: allowed, timeout: timeout}
+	transport.Proxy = g.proxy(transport.Proxy)
+	transport.DialContext = g.dial
 }
 
 // guard decides which addresses links may lead to, when they are dialled: a name can resolve to
