@@ -194,10 +194,10 @@ func (w *worker) copyAll(ctx context.Context) error {
 	return nil
 }
 
-// step is one version to copy; listed is nil for one that the list does not name.
+// step is one version to copy; facts is nil for one that the list does not name.
 type step struct {
 	number manifest.Number
-	listed *manifest.Version
+	facts  *manifest.Version
 }
 
 func steps(work manifest.Work) []step {

@@ -42,7 +42,7 @@ type pass struct {
 	seen    *state.Shard // as it stood when the pass began; nil at the first
 	seenTag bucket.Tag
 	full    bool
-	listed  bool      // the list of datasets was read to its end
+	hasList bool      // the list of datasets was read to its end
 	feedNow time.Time // by the feed's own clock; zero when it does not send it
 	next    time.Time // the watermark for the next pass
 	leftOut []string  // subscribed datasets that the filter leaves out; a full pass knows them
@@ -158,11 +158,11 @@ func (p *pass) progress() state.Progress {
 	}
 	if p.seen != nil {
 		progress.LastFull = p.seen.LastFull
-		if !p.listed {
+		if !p.hasList {
 			progress.Watermark, progress.LeftOut = p.seen.Watermark, p.seen.LeftOut
 		}
 	}
-	if p.full && p.listed {
+	if p.full && p.hasList {
 		progress.LastFull = p.tally.report.Started
 	}
 	return progress
@@ -176,7 +176,7 @@ func (p *pass) close(ctx context.Context) {
 	report.Requests = p.Requests.Counts()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
 	defer cancel()
-	if report.Exit == ExitUsage || report.Exit == ExitBucket || !p.listed {
+	if report.Exit == ExitUsage || report.Exit == ExitBucket || !p.hasList {
 		return // nothing was done, or nothing may be written
 	}
 	progress := p.progress()

@@ -34,7 +34,7 @@ func (w *worker) goneVersion(ctx context.Context, s step, err error) (*state.Com
 	if s.number == w.current && !again {
 		return w.awaitRebuild(ctx, s, err)
 	}
-	if !again && (s.listed == nil || !manifest.PastRetention(*s.listed, w.feedNow)) {
+	if !again && (s.facts == nil || !manifest.PastRetention(*s.facts, w.feedNow)) {
 		if alarm := w.countRefusal(ctx, s.number); alarm != nil {
 			return nil, alarm
 		}

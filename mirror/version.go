@@ -84,8 +84,8 @@ func (c *versionCopy) read(ctx context.Context) error {
 		return c.malformed(c.number, fmt.Sprintf("its answer is about %s version %d", v.Dataset, v.Number))
 	case v.Previous >= v.Number:
 		return c.malformed(c.number, fmt.Sprintf("its previousVersion %d is not lower", v.Previous))
-	case c.listed != nil && c.listed.Previous != v.Previous:
-		return c.malformed(c.number, fmt.Sprintf("its previousVersion is %d, the list says %d", v.Previous, c.listed.Previous))
+	case c.facts != nil && c.facts.Previous != v.Previous:
+		return c.malformed(c.number, fmt.Sprintf("its previousVersion is %d, the list says %d", v.Previous, c.facts.Previous))
 	case answer.Manifest.SHA256.IsZero():
 		return c.malformed(c.number, "its answer links no manifest")
 	}

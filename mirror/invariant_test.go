@@ -1,0 +1,3 @@
+package mirror_test
+
+func (w *world) checkInvariants() {}

@@ -1,0 +1,183 @@
+package mirror_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/bucket/localstore"
+	"feedmirror/internal/feed"
+	"feedmirror/internal/feed/feedsim"
+	"feedmirror/internal/netclient"
+	"feedmirror/internal/transfer"
+	"feedmirror/manifest"
+	"feedmirror/mirror"
+	"feedmirror/state"
+)
+
+// start is when the simulated world begins.
+var start = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
+
+// world is a simulated feed and a folder that mirrors it, on one clock that nobody waits for.
+type world struct {
+	t     *testing.T
+	feed  *feedsim.Feed
+	clock *feedsim.Clock
+	dir   string
+	store bucket.Store // as the passes see it; may be replaced by one that misbehaves
+	runs  atomic.Int64
+}
+
+func newWorld(t *testing.T, options feedsim.Options) *world {
+	t.Helper()
+	clock := feedsim.NewClock(start)
+	options.Seed, options.Clock = 7, clock
+	simulated, err := feedsim.Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = simulated.Close() })
+	w := &world{t: t, feed: simulated, clock: clock, dir: t.TempDir()}
+	store, err := localstore.New(localstore.Options{Root: w.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store = store
+	t.Cleanup(w.checkInvariants)
+	return w
+}
+
+// dataset adds a dataset of the given character.
+func (w *world) dataset(id string, character feedsim.Character) *feedsim.Dataset {
+	w.t.Helper()
+	d, err := w.feed.AddDataset(feedsim.DatasetSpec{ID: id, Character: character, Rows: 12})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// release releases a version an hour after whatever came before.
+func (w *world) release(d *feedsim.Dataset, spec feedsim.ReleaseSpec) manifest.Number {
+	w.t.Helper()
+	w.clock.Advance(time.Hour)
+	n, err := d.Release(spec)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return manifest.Number(n)
+}
+
+// pause lets simulated time pass instead of waiting.
+func (w *world) pause(ctx context.Context, d time.Duration) error {
+	w.clock.Advance(d)
+	return ctx.Err()
+}
+
+func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
+	w.t.Helper()
+	counts := &requestCounts{}
+	client, err := feed.New(feed.Options{
+		BaseURL: w.feed.URL(), Key: func() (string, error) { return w.feed.Key(), nil }, Clock: time.Now,
+		Sleep: w.pause, Counts: &counts.feed,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	store := bucket.WithCounts(bucket.WithRetry(w.store, bucket.Policy{}), &counts.bucket)
+	source, err := netclient.New(netclient.Options{HTTP1Only: true, RefuseRedirects: true, Connections: 16})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	engine := transfer.Options{HTTP: source.Transport, Sink: store, Linker: client,
+		Backoff: time.Millisecond, Counts: &counts.transfer}
+	o := mirror.Options{
+		Settings: mirror.Settings{ShardOf: 1, History: manifest.HistoryAll, FullEvery: 24 * time.Hour, Overlap: 10 * time.Minute,
+			RebuildWait: 10 * time.Minute, LeaseTTL: time.Minute, OnMajor: manifest.MajorHold, Datasets: 4},
+		Feed: client, FeedURL: w.feed.URL(), Store: store, StoreURL: "file://" + w.dir,
+		Mover: transfer.New(engine), Manifests: mirror.ManifestReader{Options: engine},
+		Observer: noObserver{}, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
+		Run: "run" + manifest.Number(w.runs.Add(1)).Padded(), Host: "test", Tool: "mirror test",
+		Now: w.clock.Now, Pause: w.pause, Requests: counts,
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	return o
+}
+
+func full(o *mirror.Options)    { o.Full = true }
+func current(o *mirror.Options) { o.History = manifest.HistoryCurrent }
+
+// sync makes one pass and wants this exit code.
+func (w *world) sync(exit int, change ...func(*mirror.Options)) mirror.Report {
+	w.t.Helper()
+	report := mirror.Run(context.Background(), w.options(change...))
+	if report.Exit != exit {
+		text, _ := json.MarshalIndent(report, "", " ")
+		w.t.Fatalf("sync ended with %d, want %d:\n%s", report.Exit, exit, text)
+	}
+	return report
+}
+
+func (w *world) decide() mirror.DecideOptions {
+	return mirror.DecideOptions{Docs: w.store, Pause: w.pause, OnMajor: manifest.MajorHold, Now: w.clock.Now,
+		Run: "decide" + manifest.Number(w.runs.Add(1)).Padded(), Who: "tester"}
+}
+
+func (w *world) pointer(dataset string) *state.Pointer {
+	w.t.Helper()
+	pointer, _, err := state.Read[state.Pointer](context.Background(), w.store, manifest.PointerKey(dataset))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return pointer
+}
+
+// published wants the pointer of a dataset at a version.
+func (w *world) published(dataset string, n manifest.Number) *state.Pointer {
+	w.t.Helper()
+	pointer := w.pointer(dataset)
+	if pointer == nil || pointer.Version != n {
+		w.t.Fatalf("pointer of %s is %+v, want version %d", dataset, pointer, n)
+	}
+	return pointer
+}
+
+func (w *world) record(dataset string, n manifest.Number) manifest.Record {
+	w.t.Helper()
+	committed, err := state.Recall(context.Background(), w.store, dataset, n)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return committed.Record()
+}
+
+func (w *world) has(key string) bool {
+	_, err := os.Stat(filepath.Join(w.dir, filepath.FromSlash(key)))
+	return err == nil
+}
+
+type requestCounts struct {
+	feed     feed.Counts
+	bucket   bucket.Counts
+	transfer transfer.Counts
+}
+
+func (c *requestCounts) Counts() mirror.RequestCounts {
+	return mirror.RequestCounts{Feed: c.feed.Feed.Load(), Links: c.feed.Links.Load(), Source: c.transfer.Requests.Load(),
+		BucketRead: c.bucket.Read.Load(), BucketWrite: c.bucket.Write.Load(), BucketList: c.bucket.List.Load()}
+}
+
+type noObserver struct{}
+
+func (noObserver) Planned(string, int64, int64) {}
+func (noObserver) Finished(string)              {}
+func (noObserver) Stage(string, string)         {}
