@@ -21,7 +21,7 @@ type Open func(t *testing.T) bucket.Store
 // group is one named property of a store.
 type group struct {
 	name string
-	run  func(t *testing.T, s *subject)
+	run  func(t testing.TB, s *subject)
 }
 
 func groups() []group {
@@ -65,15 +65,15 @@ func Run(t *testing.T, open Open) {
 // subject is the store under test with helpers that fail the test.
 type subject struct{ bucket.Store }
 
-func content(data []byte, class bucket.ContentClass) bucket.Content {
+func contentBytes(data []byte, class bucket.ContentClass) bucket.Content {
 	return bucket.Content{
 		Size: int64(len(data)), SHA256: manifest.SumBytes(data), Class: class, Body: bytes.NewReader(data),
 	}
 }
 
-func (s *subject) mustCreate(t *testing.T, key string, data []byte) bucket.Info {
+func (s *subject) mustCreate(t testing.TB, key string, data []byte) bucket.Info {
 	t.Helper()
-	info, err := s.Create(t.Context(), key, content(data, bucket.Data))
+	info, err := s.Create(t.Context(), key, contentBytes(data, bucket.Data))
 	if err != nil {
 		t.Fatalf("create %q: %v", key, err)
 	}
@@ -83,7 +83,7 @@ func (s *subject) mustCreate(t *testing.T, key string, data []byte) bucket.Info 
 	return info
 }
 
-func (s *subject) wantBytes(t *testing.T, key string, want []byte) {
+func (s *subject) wantBytes(t testing.TB, key string, want []byte) {
 	t.Helper()
 	got, info, err := bucket.ReadAll(t.Context(), s, key, int64(len(want))+1)
 	if err != nil {
@@ -97,14 +97,14 @@ func (s *subject) wantBytes(t *testing.T, key string, want []byte) {
 	}
 }
 
-func (s *subject) wantAbsent(t *testing.T, key string) {
+func (s *subject) wantAbsent(t testing.TB, key string) {
 	t.Helper()
 	if _, err := s.Stat(t.Context(), key); !fault.Is(err, fault.NotFound) {
 		t.Fatalf("stat %q: got %v, want a fault.NotFound", key, err)
 	}
 }
 
-func (s *subject) keys(t *testing.T, prefix, after string) []string {
+func (s *subject) keys(t testing.TB, prefix, after string) []string {
 	t.Helper()
 	keys := []string{}
 	for info, err := range s.List(t.Context(), prefix, after) {
@@ -117,7 +117,7 @@ func (s *subject) keys(t *testing.T, prefix, after string) []string {
 }
 
 // wantKeys checks the whole store: nothing missing, nothing stray.
-func (s *subject) wantKeys(t *testing.T, want ...string) {
+func (s *subject) wantKeys(t testing.TB, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	if got := s.keys(t, "", ""); !slices.Equal(got, want) {
@@ -125,7 +125,7 @@ func (s *subject) wantKeys(t *testing.T, want ...string) {
 	}
 }
 
-func wantKind(t *testing.T, err error, want fault.Kind) {
+func wantKind(t testing.TB, err error, want fault.Kind) {
 	t.Helper()
 	if !fault.Is(err, want) {
 		t.Fatalf("got error %v (kind %q), want kind %q", err, fault.KindOf(err), want)
@@ -165,7 +165,7 @@ func race(n int, run func(i int) error) []error {
 }
 
 // each runs n functions, a few at a time, and fails on the first error.
-func each(t *testing.T, n int, run func(i int) error) {
+func each(t testing.TB, n int, run func(i int) error) {
 	t.Helper()
 	const workers = 8
 	errs := race(workers, func(worker int) error {
@@ -183,11 +183,11 @@ func each(t *testing.T, n int, run func(i int) error) {
 	}
 }
 
-func (s *subject) createAll(t *testing.T, keys []string) {
+func (s *subject) createAll(t testing.TB, keys []string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	each(t, len(keys), func(i int) error {
-		_, err := s.Create(ctx, keys[i], content([]byte(keys[i]), bucket.Data))
+		_, err := s.Create(ctx, keys[i], contentBytes([]byte(keys[i]), bucket.Data))
 		return err
 	})
 }

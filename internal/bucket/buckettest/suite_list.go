@@ -12,7 +12,7 @@ import (
 
 func listGroups() []group {
 	return []group{
-		{"list-empty", func(t *testing.T, s *subject) { s.wantKeys(t) }},
+		{"list-empty", func(t testing.TB, s *subject) { s.wantKeys(t) }},
 		{"list-order", testListOrder},
 		{"list-after", testListAfter},
 		{"list-prefix", testListPrefix},
@@ -31,7 +31,7 @@ func orderKeys() []string {
 	}
 }
 
-func testListOrder(t *testing.T, s *subject) {
+func testListOrder(t testing.TB, s *subject) {
 	keys := []string{}
 	for _, key := range orderKeys() {
 		if key != "a-b" && key != "a/b" { // a folder cannot hold a key and one below it
@@ -42,7 +42,7 @@ func testListOrder(t *testing.T, s *subject) {
 	s.wantKeys(t, keys...)
 }
 
-func testListAfter(t *testing.T, s *subject) {
+func testListAfter(t testing.TB, s *subject) {
 	keys := []string{"a/1", "a/2", "a/3", "a-1", "a-2", "b", "c/d/e"}
 	s.createAll(t, keys)
 	slices.Sort(keys)
@@ -68,7 +68,7 @@ func testListAfter(t *testing.T, s *subject) {
 	}
 }
 
-func testListPrefix(t *testing.T, s *subject) {
+func testListPrefix(t testing.TB, s *subject) {
 	keys := []string{"ab/1", "ab/2", "abc/1", "ab-1", "abd", "b/ab/1"}
 	s.createAll(t, keys)
 	for prefix, want := range map[string][]string{
@@ -87,7 +87,7 @@ func testListPrefix(t *testing.T, s *subject) {
 }
 
 // testListPages needs more keys than a store gives in one page (1,000 on S3 and GCS).
-func testListPages(t *testing.T, s *subject) {
+func testListPages(t testing.TB, s *subject) {
 	keys := make([]string, 1105)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("pages/%02d/%05d", i%3, i)
@@ -100,7 +100,7 @@ func testListPages(t *testing.T, s *subject) {
 	}
 }
 
-func testListAfterWrite(t *testing.T, s *subject) {
+func testListAfterWrite(t testing.TB, s *subject) {
 	want := []string{}
 	for i := range 5 {
 		key := fmt.Sprintf("w/%d", i)
@@ -117,7 +117,7 @@ func testListAfterWrite(t *testing.T, s *subject) {
 	}
 }
 
-func testListInfo(t *testing.T, s *subject) {
+func testListInfo(t testing.TB, s *subject) {
 	created := s.mustCreate(t, "i/data", pattern(777, 7))
 	tag, err := s.Swap(t.Context(), "i/doc", bucket.Absent, []byte("{}"))
 	if err != nil {
@@ -137,7 +137,7 @@ func testListInfo(t *testing.T, s *subject) {
 	}
 }
 
-func testListStop(t *testing.T, s *subject) {
+func testListStop(t testing.TB, s *subject) {
 	s.createAll(t, []string{"1", "2", "3"})
 	seen := 0
 	for _, err := range s.List(t.Context(), "", "") {

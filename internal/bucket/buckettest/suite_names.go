@@ -27,7 +27,7 @@ func oddNames() []string {
 	}
 }
 
-func testNames(t *testing.T, s *subject) {
+func testNames(t testing.TB, s *subject) {
 	names := oddNames()
 	s.createAll(t, names)
 	for _, name := range names {
@@ -53,10 +53,10 @@ func testNames(t *testing.T, s *subject) {
 
 // testDisputedNames: some services change these names. A store keeps them exactly, or refuses
 // them before it writes.
-func testDisputedNames(t *testing.T, s *subject) {
+func testDisputedNames(t testing.TB, s *subject) {
 	var kept []string
 	for _, name := range []string{"dot.", "dots./b", "space ", " lead", "a./b."} {
-		_, err := s.Create(t.Context(), name, content([]byte(name), bucket.Data))
+		_, err := s.Create(t.Context(), name, contentBytes([]byte(name), bucket.Data))
 		if err != nil {
 			wantKind(t, err, fault.Unsupported)
 			continue
@@ -67,12 +67,12 @@ func testDisputedNames(t *testing.T, s *subject) {
 	s.wantKeys(t, kept...)
 }
 
-func testRefusedNames(t *testing.T, s *subject) {
+func testRefusedNames(t testing.TB, s *subject) {
 	for _, name := range []string{
 		"", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/..", ".", "./a", "a/./b",
 		`a\b`, "a\x00b", "a\nb", "a\x7f", "a\xff", strings.Repeat("k", bucket.MaxKeyBytes+1),
 	} {
-		_, err := s.Create(t.Context(), name, content([]byte("x"), bucket.Data))
+		_, err := s.Create(t.Context(), name, contentBytes([]byte("x"), bucket.Data))
 		wantKind(t, err, fault.Malformed)
 		_, err = s.Swap(t.Context(), name, bucket.Absent, []byte("x"))
 		wantKind(t, err, fault.Malformed)

@@ -19,7 +19,7 @@ func partGroups() []group {
 }
 
 // threshold returns the size above which the store writes in parts, or 1 MiB when it never does.
-func (s *subject) threshold(t *testing.T) int {
+func (s *subject) threshold(t testing.TB) int {
 	t.Helper()
 	limit := s.Guarantees().MaxSinglePut
 	if limit > 64<<20 {
@@ -32,26 +32,26 @@ func (s *subject) threshold(t *testing.T) int {
 }
 
 // testThresholds: the way an object is written is decided once, by its size, and shows nowhere.
-func testThresholds(t *testing.T, s *subject) {
+func testThresholds(t testing.TB, s *subject) {
 	limit := s.threshold(t)
 	var keys []string
 	for _, size := range []int{0, 1, limit - 1, limit, limit + 1, 2*limit - 1, 2 * limit, 2*limit + 1} {
 		key := fmt.Sprintf("size/%d", size)
 		data := pattern(size, size)
-		c := content(data, bucket.Data)
+		c := contentBytes(data, bucket.Data)
 		c.Body = streamOnly{c.Body}
 		if _, err := s.Create(t.Context(), key, c); err != nil {
 			t.Fatalf("create %d bytes (threshold %d): %v", size, limit, err)
 		}
 		keys = append(keys, key)
 		s.wantHash(t, key, int64(size), c.SHA256)
-		_, err := s.Create(t.Context(), key, content(data, bucket.Data))
+		_, err := s.Create(t.Context(), key, contentBytes(data, bucket.Data))
 		wantKind(t, err, fault.Exists)
 	}
 	s.wantKeys(t, keys...)
 }
 
-func (s *subject) wantHash(t *testing.T, key string, size int64, sum manifest.SHA256) {
+func (s *subject) wantHash(t testing.TB, key string, size int64, sum manifest.SHA256) {
 	t.Helper()
 	body, info, err := s.Open(t.Context(), key, 0, -1)
 	if err != nil {
@@ -67,11 +67,11 @@ func (s *subject) wantHash(t *testing.T, key string, size int64, sum manifest.SH
 	}
 }
 
-func testThresholdWrongBytes(t *testing.T, s *subject) {
+func testThresholdWrongBytes(t testing.TB, s *subject) {
 	limit := s.threshold(t)
 	for _, size := range []int{limit, limit + 1, 2*limit + 1} {
 		data := pattern(size, size)
-		good := content(data, bucket.Data)
+		good := contentBytes(data, bucket.Data)
 		flipped := bytes.Clone(data)
 		flipped[size-1] ^= 1
 		for name, wrong := range map[string][]byte{

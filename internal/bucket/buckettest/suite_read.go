@@ -20,7 +20,7 @@ func readGroups() []group {
 	}
 }
 
-func testAbsent(t *testing.T, s *subject) {
+func testAbsent(t testing.TB, s *subject) {
 	s.mustCreate(t, "folder/here", []byte("x"))
 	for _, key := range []string{"nothing", "folder", "folder/other", "folder/here/below", "fold"} {
 		s.wantAbsent(t, key)
@@ -35,7 +35,7 @@ func testAbsent(t *testing.T, s *subject) {
 
 // testRanges: a range that reaches past the end delivers what there is; one that begins at or
 // behind the end is empty.
-func testRanges(t *testing.T, s *subject) {
+func testRanges(t testing.TB, s *subject) {
 	data := pattern(10_000, 3)
 	created := s.mustCreate(t, "ranged", data)
 	for _, r := range []struct{ offset, length, want int64 }{
@@ -59,7 +59,7 @@ func testRanges(t *testing.T, s *subject) {
 	}
 }
 
-func testReaderAt(t *testing.T, s *subject) {
+func testReaderAt(t testing.TB, s *subject) {
 	data := pattern(300_000, 8)
 	s.mustCreate(t, "jumps", data)
 	info, err := s.Stat(t.Context(), "jumps")
@@ -82,14 +82,14 @@ func testReaderAt(t *testing.T, s *subject) {
 	}
 }
 
-func testEndedContext(t *testing.T, s *subject) {
+func testEndedContext(t testing.TB, s *subject) {
 	info := s.mustCreate(t, "here", []byte("x"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	calls := map[string]func() error{
 		"stat":   func() error { _, err := s.Stat(ctx, "here"); return err },
 		"open":   func() error { _, _, err := s.Open(ctx, "here", 0, -1); return err },
-		"create": func() error { _, err := s.Create(ctx, "new", content([]byte("x"), bucket.Data)); return err },
+		"create": func() error { _, err := s.Create(ctx, "new", contentBytes([]byte("x"), bucket.Data)); return err },
 		"swap":   func() error { _, err := s.Swap(ctx, "here", info.Tag, []byte("y")); return err },
 		"delete": func() error { return s.Delete(ctx, "here", info.Tag) },
 	}

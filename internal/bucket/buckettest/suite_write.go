@@ -24,10 +24,10 @@ func writeGroups() []group {
 	}
 }
 
-func testCreate(t *testing.T, s *subject) {
+func testCreate(t testing.TB, s *subject) {
 	for _, class := range []bucket.ContentClass{bucket.Data, bucket.Document, bucket.Pointer} {
 		key, data := []string{"data/a", "doc/a", "pointer/a"}[class], pattern(1000, int(class))
-		c := content(data, class)
+		c := contentBytes(data, class)
 		c.Body = streamOnly{c.Body}
 		created, err := s.Create(t.Context(), key, c)
 		if err != nil {
@@ -50,7 +50,7 @@ func testCreate(t *testing.T, s *subject) {
 }
 
 // checkAttested holds a store to the checksum that it declares to keep.
-func checkAttested(t *testing.T, s *subject, info bucket.Info, sum manifest.SHA256) {
+func checkAttested(t testing.TB, s *subject, info bucket.Info, sum manifest.SHA256) {
 	t.Helper()
 	if info.SHA256 != nil && *info.SHA256 != sum {
 		t.Errorf("store attests sha256 %s, want %s", info.SHA256, sum)
@@ -68,11 +68,11 @@ func checkAttested(t *testing.T, s *subject, info bucket.Info, sum manifest.SHA2
 	}
 }
 
-func testExists(t *testing.T, s *subject) {
+func testExists(t testing.TB, s *subject) {
 	first := pattern(300, 1)
 	before := s.mustCreate(t, "taken", first)
 	for _, data := range [][]byte{pattern(300, 2), first, {}} {
-		_, err := s.Create(t.Context(), "taken", content(data, bucket.Data))
+		_, err := s.Create(t.Context(), "taken", contentBytes(data, bucket.Data))
 		wantKind(t, err, fault.Exists)
 	}
 	_, err := bucket.CreateDocument(t.Context(), s, "taken", []byte("{}"))
@@ -85,22 +85,22 @@ func testExists(t *testing.T, s *subject) {
 	s.wantKeys(t, "taken")
 }
 
-func testEmpty(t *testing.T, s *subject) {
+func testEmpty(t testing.TB, s *subject) {
 	s.mustCreate(t, "empty", nil)
 	s.wantBytes(t, "empty", nil)
 	s.wantAbsent(t, "missing")
-	c := content(nil, bucket.Data)
+	c := contentBytes(nil, bucket.Data)
 	c.Body = bytes.NewReader([]byte("x"))
 	_, err := s.Create(t.Context(), "too-long", c)
 	wantKind(t, err, fault.WrongBytes)
-	c = content(nil, bucket.Data)
+	c = contentBytes(nil, bucket.Data)
 	c.SHA256 = manifest.SumBytes([]byte("other"))
 	_, err = s.Create(t.Context(), "other-hash", c)
 	wantKind(t, err, fault.WrongBytes)
 	s.wantKeys(t, "empty")
 }
 
-func testLargeDocument(t *testing.T, s *subject) {
+func testLargeDocument(t testing.TB, s *subject) {
 	data := pattern(5<<20+17, 5)
 	if _, err := bucket.CreateDocument(t.Context(), s, "large.json", data); err != nil {
 		t.Fatalf("create document: %v", err)
@@ -122,14 +122,14 @@ func testLargeDocument(t *testing.T, s *subject) {
 	s.wantBytes(t, "swapped.json", data[1:])
 }
 
-func testCreateRace(t *testing.T, s *subject) {
+func testCreateRace(t testing.TB, s *subject) {
 	if !s.Guarantees().AtomicCreate {
 		t.Fatal("the store declares no atomic create: the mirror cannot use it")
 	}
 	const writers = 16
 	ctx := t.Context()
 	errs := race(writers, func(i int) error {
-		_, err := s.Create(ctx, "raced", content(pattern(2000+i, i), bucket.Data))
+		_, err := s.Create(ctx, "raced", contentBytes(pattern(2000+i, i), bucket.Data))
 		return err
 	})
 	winner := -1
@@ -165,11 +165,11 @@ func bodyGroups() []group {
 func sizesOfBodies() []int { return []int{1, 100, 64 << 10, 1<<20 + 1} }
 
 // refuseBody creates with a body that is not what content names, and wants nothing to be left.
-func refuseBody(t *testing.T, s *subject, change func(data []byte) []byte) {
+func refuseBody(t testing.TB, s *subject, change func(data []byte) []byte) {
 	t.Helper()
 	for _, size := range sizesOfBodies() {
 		data := pattern(size, size)
-		c := content(data, bucket.Data)
+		c := contentBytes(data, bucket.Data)
 		c.Body = streamOnly{bytes.NewReader(change(bytes.Clone(data)))}
 		_, err := s.Create(t.Context(), "wrong", c)
 		wantKind(t, err, fault.WrongBytes)
@@ -180,9 +180,9 @@ func refuseBody(t *testing.T, s *subject, change func(data []byte) []byte) {
 	s.mustCreate(t, "wrong", pattern(100, 100))
 }
 
-func testWrongBytes(t *testing.T, s *subject) {
+func testWrongBytes(t testing.TB, s *subject) {
 	data := pattern(4096, 9)
-	c := content(data, bucket.Data)
+	c := contentBytes(data, bucket.Data)
 	data = bytes.Clone(data)
 	data[0] ^= 0x80
 	c.Body = bytes.NewReader(data)
@@ -192,20 +192,20 @@ func testWrongBytes(t *testing.T, s *subject) {
 	refuseBody(t, s, func(data []byte) []byte { data[len(data)-1] ^= 1; return data })
 }
 
-func testTooShort(t *testing.T, s *subject) {
+func testTooShort(t testing.TB, s *subject) {
 	refuseBody(t, s, func(data []byte) []byte { return data[:len(data)-1] })
 }
 
-func testTooLong(t *testing.T, s *subject) {
+func testTooLong(t testing.TB, s *subject) {
 	refuseBody(t, s, func(data []byte) []byte { return append(data, 0) })
 }
 
 var errSource = errors.New("source broke")
 
-func testBrokenSource(t *testing.T, s *subject) {
+func testBrokenSource(t testing.TB, s *subject) {
 	for _, size := range sizesOfBodies() {
 		data := pattern(size, size)
-		c := content(data, bucket.Data)
+		c := contentBytes(data, bucket.Data)
 		c.Body = io.MultiReader(bytes.NewReader(data[:size/2]), brokenReader{})
 		if _, err := s.Create(t.Context(), "broken", c); !errors.Is(err, errSource) {
 			t.Fatalf("got %v, want the source's error", err)
@@ -220,11 +220,11 @@ type brokenReader struct{}
 func (brokenReader) Read([]byte) (int, error) { return 0, errSource }
 
 // testCancel ends the context in mid-body: what was sent must not become visible, now or later.
-func testCancel(t *testing.T, s *subject) {
+func testCancel(t testing.TB, s *subject) {
 	for _, size := range []int{100, 3 << 20} {
 		data := pattern(size, size)
 		ctx, cancel := context.WithCancel(t.Context())
-		c := content(data, bucket.Data)
+		c := contentBytes(data, bucket.Data)
 		c.Body = io.MultiReader(bytes.NewReader(data[:size-1]), cancelReader{cancel}, bytes.NewReader(data[size-1:]))
 		_, err := s.Create(ctx, "cancelled", c)
 		cancel()
@@ -250,12 +250,12 @@ func (r cancelReader) Read([]byte) (int, error) {
 }
 
 // testBodyReleased checks that a body is not read once Create has returned: its owner may reuse it.
-func testBodyReleased(t *testing.T, s *subject) {
+func testBodyReleased(t testing.TB, s *subject) {
 	data := pattern(4<<20, 4)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	body := &watchedBody{source: bytes.NewReader(data), after: 1 << 20, cancel: cancel}
-	c := content(data, bucket.Data)
+	c := contentBytes(data, bucket.Data)
 	c.Body = body
 	if _, err := s.Create(ctx, "released", c); err == nil {
 		t.Fatal("a cancelled create succeeded")
