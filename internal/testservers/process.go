@@ -27,7 +27,8 @@ const (
 // process is a server program that runs.
 type process struct {
 	name    string
-	dir     string // holds its data, its log and whatever else it writes
+	dir     string   // holds its data, its log and whatever else it writes
+	litter  []string // files that it writes elsewhere
 	command *exec.Cmd
 	ended   chan struct{} // closed when the program has ended
 	waitErr error         // how it ended; read after ended is closed
@@ -41,6 +42,8 @@ type plan struct {
 	env   []string // beside the few variables that every program gets
 	// arguments returns the command line; it may write files into dir first.
 	arguments func(dir string, ports []int) ([]string, error)
+	// litter names the files that the program writes outside dir; nil when there are none.
+	litter func(ports []int) []string
 	// ready asks the server for real work and returns nil once it does it.
 	ready func(ctx context.Context, ports []int) error
 }
@@ -80,8 +83,10 @@ func startOnce(p plan, program string) (*process, []int, error) {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := server.awaitReady(p.ready, ports); err != nil {
+		err = errors.Join(err, server.stop())
 		err = fmt.Errorf("%w; end of its log:\n%s", err, server.logTail())
-		return nil, nil, errors.Join(err, server.stop(), os.RemoveAll(dir))
+		_, discarded := server.discard(false)
+		return nil, nil, errors.Join(err, discarded)
 	}
 	return server, ports, nil
 }
@@ -103,6 +108,9 @@ func launch(p plan, program, dir string, ports []int) (*process, error) {
 	// Only these variables: settings of the user's own servers must not reach ours.
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}, p.env...)
 	server := &process{name: p.name, dir: dir, command: command, ended: make(chan struct{})}
+	if p.litter != nil {
+		server.litter = p.litter(ports)
+	}
 	started := make(chan error)
 	go server.run(started)
 	err = <-started
@@ -147,16 +155,25 @@ func (s *process) awaitReady(ready func(context.Context, []int) error, ports []i
 	}
 }
 
-// stop ends the server's process group and waits for the server's end. A server that has ended
-// already is an error: it broke under the tests.
-func (s *process) stop() error {
+// broken returns how the server ended, if it did so by itself.
+func (s *process) broken() error {
 	select {
 	case <-s.ended:
 		return fmt.Errorf("%s ended by itself: %w", s.name, s.waitErr)
 	default:
+		return nil
+	}
+}
+
+// stop ends the server's process group and waits for the server's end. One that has ended is left
+// alone: its process id may name somebody else's process by now.
+func (s *process) stop() error {
+	if s.broken() != nil {
+		return nil
 	}
 	// Its data is worth nothing, so it need not end in good order.
-	if err := syscall.Kill(-s.command.Process.Pid, syscall.SIGKILL); err != nil {
+	err := syscall.Kill(-s.command.Process.Pid, syscall.SIGKILL)
+	if err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("stop %s: %w", s.name, err)
 	}
 	<-s.ended
@@ -174,17 +191,19 @@ func (s *process) logTail() string {
 
 // discard removes what the server wrote. With keepLog the log stays, and its path is returned.
 func (s *process) discard(keepLog bool) (string, error) {
+	var failure error
+	for _, path := range s.litter {
+		failure = errors.Join(failure, os.RemoveAll(path))
+	}
 	if !keepLog {
-		return "", os.RemoveAll(s.dir)
+		return "", errors.Join(failure, os.RemoveAll(s.dir))
 	}
 	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return "", err
-	}
+	failure = errors.Join(failure, err)
 	for _, entry := range entries {
 		if entry.Name() != "log" {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, entry.Name())))
+			failure = errors.Join(failure, os.RemoveAll(filepath.Join(s.dir, entry.Name())))
 		}
 	}
-	return filepath.Join(s.dir, "log"), err
+	return filepath.Join(s.dir, "log"), failure
 }

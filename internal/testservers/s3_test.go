@@ -4,11 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,16 +15,10 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"feedmirror/internal/testservers"
 )
-
-var servers = testservers.New()
-
-func TestMain(m *testing.M) { os.Exit(servers.Run(m)) }
-
-// racers is how many writers meet in a race.
-const racers = 16
 
 // s3Server is a server with a bucket of the test's own.
 type s3Server struct {
@@ -98,42 +91,15 @@ func (s s3Server) expect(t *testing.T, key, body string) {
 }
 
 // race sends the same request from many writers at once, each with a body of its own, and fails
-// the test unless one wins and the others are refused with 409 or 412.
+// the test unless one wins, the others are refused with 409 or 412, and the winner's body stands.
 func (s s3Server) race(t *testing.T, key string, header map[string]string) {
 	t.Helper()
-	var (
-		group    sync.WaitGroup
-		statuses [racers]int
-	)
-	gate := make(chan struct{})
-	for i := range racers {
-		group.Go(func() {
-			<-gate
-			statuses[i], _, _ = s.send(t, request{method: http.MethodPut, key: key, body: racerBody(i), header: header})
-		})
-	}
-	close(gate)
-	group.Wait()
-	winner := -1
-	for i, status := range statuses {
-		switch status {
-		case http.StatusOK:
-			if winner >= 0 {
-				t.Errorf("writers %d and %d both won: %v", winner, i, statuses)
-			}
-			winner = i
-		case http.StatusConflict, http.StatusPreconditionFailed:
-		default:
-			t.Errorf("writer %d: status %d", i, status)
-		}
-	}
-	if winner < 0 {
-		t.Fatalf("nobody won: %v", statuses)
-	}
+	winner := race(t, func(writer int) int {
+		status, _, _ := s.send(t, request{method: http.MethodPut, key: key, body: racerBody(writer), header: header})
+		return status
+	})
 	s.expect(t, key, racerBody(winner))
 }
-
-func racerBody(i int) string { return strings.Repeat(string(rune('a'+i)), 4096) }
 
 func hexHash(body string) string {
 	sum := sha256.Sum256([]byte(body))
@@ -183,7 +149,6 @@ func (s s3Server) refusals(t *testing.T) {
 				if status != http.StatusBadRequest && status != http.StatusForbidden {
 					t.Errorf("put %s: status %d, want 400 or 403: %s", key, status, answer)
 				}
-				t.Logf("%s: %d %s", key, status, answer)
 				s.expect(t, key, before)
 			}
 		})
@@ -208,60 +173,98 @@ func (s s3Server) swap(t *testing.T) {
 	if status != http.StatusPreconditionFailed {
 		t.Errorf("swap with a stale tag: status %d, want 412", status)
 	}
-	status, _, answer := s.send(t, request{method: http.MethodPut, key: "swap/none", body: "late", header: map[string]string{"If-Match": tag}})
-	t.Logf("swap of nothing: %d %s", status, answer)
+	status, _, _ = s.send(t, request{method: http.MethodPut, key: "swap/none", body: "late", header: map[string]string{"If-Match": tag}})
+	if status != http.StatusNotFound {
+		t.Errorf("swap of nothing: status %d, want 404", status)
+	}
 	s.expect(t, "swap/none", "")
 }
 
-// conditionalDelete: DELETE with a stale If-Match.
+// conditionalDelete: a delete with a stale If-Match changes nothing, with the right one it deletes.
 func (s s3Server) conditionalDelete(t *testing.T) {
-	tag := s.put(t, "delete", "first")
-	s.put(t, "delete", "second")
-	status, _, answer := s.send(t, request{method: http.MethodDelete, key: "delete", header: map[string]string{"If-Match": tag}})
-	t.Logf("stale delete: %d %s", status, answer)
-	st, _, got := s.send(t, request{method: http.MethodGet, key: "delete"})
-	t.Logf("after: %d %s", st, got)
+	stale := s.put(t, "delete", "first")
+	tag := s.put(t, "delete", "second")
+	for _, step := range []struct {
+		tag    string
+		status int
+		left   string
+	}{
+		{stale, http.StatusPreconditionFailed, "second"},
+		{tag, http.StatusNoContent, ""},
+	} {
+		status, _, answer := s.send(t, request{method: http.MethodDelete, key: "delete", header: map[string]string{"If-Match": step.tag}})
+		if status != step.status {
+			t.Errorf("delete: status %d, want %d: %s", status, step.status, answer)
+		}
+		s.expect(t, "delete", step.left)
+	}
 }
 
-// attest: the store tells the checksum that it keeps.
+// attest: the store tells the sha256 that came with the object and was checked. The same
+// object without that header has none.
 func (s s3Server) attest(t *testing.T) {
 	const body = "the bytes that came"
-	for _, sent := range []map[string]string{{"X-Amz-Checksum-Sha256": base64Hash(body)}, nil} {
-		if status, _, answer := s.send(t, request{method: http.MethodPut, key: "attest", body: body, header: sent}); status != http.StatusOK {
+	for _, sent := range []string{base64Hash(body), ""} {
+		header := map[string]string{}
+		if sent != "" {
+			header["X-Amz-Checksum-Sha256"] = sent
+		}
+		if status, _, answer := s.send(t, request{method: http.MethodPut, key: "attest", body: body, header: header}); status != http.StatusOK {
 			t.Fatalf("put: status %d: %s", status, answer)
 		}
-		status, header, _ := s.send(t, request{method: http.MethodHead, key: "attest", header: map[string]string{"X-Amz-Checksum-Mode": "ENABLED"}})
-		t.Logf("sent %v: %d %v", sent, status, header)
+		_, got, _ := s.send(t, request{method: http.MethodHead, key: "attest", header: map[string]string{"X-Amz-Checksum-Mode": "ENABLED"}})
+		if got.Get("X-Amz-Checksum-Sha256") != sent {
+			t.Errorf("sent sha256 %q, told %q", sent, got.Get("X-Amz-Checksum-Sha256"))
+		}
 	}
 }
 
-// parts: the conditions hold on CompleteMultipartUpload too.
+// parts: wrong bytes of a part are refused, and the conditions hold where the parts are joined.
 func (s s3Server) parts(t *testing.T) {
-	client := s.Client()
-	s.put(t, "parts", "stands")
-	upload, err := client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{
-		Bucket: &s.bucket, Key: aws.String("parts"), ChecksumAlgorithm: types.ChecksumAlgorithmSha256,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	const body = "one part"
-	_, err = client.UploadPart(t.Context(), &s3.UploadPartInput{
-		Bucket: &s.bucket, Key: aws.String("parts"), UploadId: upload.UploadId, PartNumber: aws.Int32(1),
-		Body: strings.NewReader(body), ChecksumSHA256: aws.String(base64Hash("other")),
-	})
-	t.Logf("wrong part: %v", err)
-	part, err := client.UploadPart(t.Context(), &s3.UploadPartInput{
-		Bucket: &s.bucket, Key: aws.String("parts"), UploadId: upload.UploadId, PartNumber: aws.Int32(1),
-		Body: strings.NewReader(body), ChecksumSHA256: aws.String(base64Hash(body)),
+	client := s.Client()
+	key := aws.String("parts")
+	s.put(t, *key, "stands")
+	upload, err := client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{
+		Bucket: &s.bucket, Key: key, ChecksumAlgorithm: types.ChecksumAlgorithmSha256,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.CompleteMultipartUpload(t.Context(), &s3.CompleteMultipartUploadInput{
-		Bucket: &s.bucket, Key: aws.String("parts"), UploadId: upload.UploadId, IfNoneMatch: aws.String("*"),
-		MultipartUpload: &types.CompletedMultipartUpload{Parts: []types.CompletedPart{{ETag: part.ETag, PartNumber: aws.Int32(1), ChecksumSHA256: part.ChecksumSHA256}}},
-	})
-	t.Logf("complete: %v", err)
-	s.expect(t, "parts", "stands")
+	send := func(sum string) (*s3.UploadPartOutput, error) {
+		return client.UploadPart(t.Context(), &s3.UploadPartInput{
+			Bucket: &s.bucket, Key: key, UploadId: upload.UploadId, PartNumber: aws.Int32(1),
+			Body: strings.NewReader(body), ChecksumSHA256: &sum,
+		})
+	}
+	if _, err := send(base64Hash("other")); statusOf(err) != http.StatusBadRequest {
+		t.Errorf("part with wrong bytes: %v, want status 400", err)
+	}
+	part, err := send(base64Hash(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete := &s3.CompleteMultipartUploadInput{
+		Bucket: &s.bucket, Key: key, UploadId: upload.UploadId, IfNoneMatch: aws.String("*"),
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: []types.CompletedPart{
+			{ETag: part.ETag, PartNumber: aws.Int32(1), ChecksumSHA256: part.ChecksumSHA256},
+		}},
+	}
+	if _, err := client.CompleteMultipartUpload(t.Context(), complete); statusOf(err) != http.StatusPreconditionFailed {
+		t.Errorf("complete over an object: %v, want status 412", err)
+	}
+	s.expect(t, *key, "stands")
+	complete.IfNoneMatch = nil
+	if _, err := client.CompleteMultipartUpload(t.Context(), complete); err != nil {
+		t.Errorf("complete without condition: %v", err)
+	}
+	s.expect(t, *key, body)
+}
+
+// statusOf is the HTTP status behind an error of the S3 SDK; 0 without one.
+func statusOf(err error) int {
+	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		return response.HTTPStatusCode()
+	}
+	return 0
 }

@@ -25,6 +25,7 @@ func (s *Servers) startSeaweedFS() (S3, error) {
 		// One volume for a new bucket instead of seven, so that tests can make many buckets.
 		env:       []string{"WEED_MASTER_VOLUME_GROWTH_COPY_1=1"},
 		arguments: weedArguments,
+		litter:    weedSockets,
 		ready:     func(ctx context.Context, ports []int) error { return newS3(name, ports[0]).ready(ctx) },
 	})
 	if err != nil {
@@ -60,6 +61,16 @@ func weedArguments(dir string, ports []int) ([]string, error) {
 		"-filer.port=" + port(6), "-filer.port.grpc=" + port(7),
 		"-filer.localSocket=" + filepath.Join(dir, "filer.sock"),
 	}, nil
+}
+
+// weedSockets are the sockets that the program leaves in /tmp whatever it is told; 1, 3, 5 and 7
+// are the gRPC ports of weedArguments.
+func weedSockets(ports []int) []string {
+	var paths []string
+	for role, port := range map[string]int{"s3": ports[1], "master": ports[3], "volume": ports[5], "filer": ports[7]} {
+		paths = append(paths, fmt.Sprintf("/tmp/seaweedfs-%s-grpc-%d.sock", role, port))
+	}
+	return paths
 }
 
 // weedIdentities writes the file that names who may sign requests: without it the gateway

@@ -63,7 +63,7 @@ func (s *Servers) Close(keepLogs bool, out io.Writer) error {
 	defer s.mutex.Unlock()
 	var failure error
 	for _, server := range s.processes {
-		stopped := server.stop()
+		stopped := errors.Join(server.broken(), server.stop())
 		log, err := server.discard(keepLogs || stopped != nil)
 		if log != "" {
 			_, printed := fmt.Fprintf(out, "log of %s: %s\n", server.name, log)
