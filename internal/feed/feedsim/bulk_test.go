@@ -93,7 +93,7 @@ func checkRanges(t *testing.T, e entry) {
 
 func TestListingOfManyAttachmentsNeedsLittleMemory(t *testing.T) {
 	feed := newFeed(t, feedsim.Options{Seed: 4})
-	const count = 100_000
+	const count = 50_000
 	if _, err := feed.AddBulk(feedsim.BulkSpec{Dataset: "ds_many", Attachments: count, AttachmentBytes: 64}); err != nil {
 		t.Fatal(err)
 	}

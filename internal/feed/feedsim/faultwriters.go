@@ -114,17 +114,18 @@ func (d *dripWriter) Write(p []byte) (int, error) {
 	written := 0
 	step := max(1, d.rate/dripsPerSecond)
 	for written < len(p) {
-		n, err := d.next.Write(p[written:min(len(p), written+step)])
+		next := p[written:min(len(p), written+step)]
+		pause := time.Duration(float64(len(next)) / float64(d.rate) * float64(time.Second))
+		if !d.exchange.feed.waitFor(d.exchange.http.Context(), pause) {
+			return written, errDropped
+		}
+		n, err := d.next.Write(next)
 		written += n
 		if err == nil {
 			err = flush(d.response)
 		}
 		if err != nil {
 			return written, err
-		}
-		pause := time.Duration(float64(n) / float64(d.rate) * float64(time.Second))
-		if !d.exchange.feed.waitFor(d.exchange.http.Context(), pause) {
-			return written, errDropped
 		}
 	}
 	return written, nil
