@@ -26,7 +26,7 @@ func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
 	if c.encoder == nil {
 		encoder, err := zstd.NewWriter(nil,
 			zstd.WithEncoderConcurrency(1),
-			zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithEncoderLevel(zstd.SpeedDefault),
 			zstd.WithWindowSize(indexPageBytes),
 			zstd.WithEncoderCRC(false),
 			zstd.WithZeroFrames(true), // an empty page is a frame too

@@ -128,7 +128,7 @@ func TestTheBytesOfAnIndexArePinned(t *testing.T) {
 	for a := range firstN(3000) {
 		list = append(list, a)
 	}
-	const want = "d0ccbf438c5af55f10621a8d21dd8fb7af9c0682cbc00cffe976fbef9946db67"
+	const want = "6c8bafaa14662b084a0022e380db5caced06af396f55927986238c97c9d4aec5"
 	if got := manifest.SumBytes(indexOf(t, stream(list))).String(); got != want {
 		t.Errorf("index hashes to %s, want %s", got, want)
 	}
@@ -387,12 +387,12 @@ func (r *failingReaderAt) ReadAt(p []byte, offset int64) (int, error) {
 	return bytes.NewReader(r.data).ReadAt(p, offset)
 }
 
-func TestWritingAMillionRowsTakesBoundedMemory(t *testing.T) {
+func TestWritingManyRowsTakesBoundedMemory(t *testing.T) {
 	before, peak := liveBytes(), uint64(0)
 	rows := 0
 	_, err := WriteIndex(io.Discard, func(yield func(manifest.Attachment, error) bool) {
-		for a, err := range firstN(1_000_000) {
-			if rows++; rows%100_000 == 0 {
+		for a, err := range firstN(300_000) {
+			if rows++; rows%50_000 == 0 {
 				runtime.GC()
 				var stats runtime.MemStats
 				runtime.ReadMemStats(&stats)
