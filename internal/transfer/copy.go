@@ -31,7 +31,7 @@ func (e *Engine) copyFile(t *task) Outcome {
 			return Outcome{Status: Failed, Err: err}
 		}
 		if retry == afterWrite {
-			if outcome, done := e.landed(t); done {
+			if outcome, known := e.standing(t, Copied); known {
 				return outcome
 			}
 		}
@@ -146,30 +146,32 @@ func (f *fetch) afterSink(failure *sinkFailure) error {
 	return f.engine.slots.pause(f.ctx, f.task, pause)
 }
 
-// landed reports whether a write that failed is there all the same.
-func (e *Engine) landed(t *task) (Outcome, bool) {
-	info, err := e.opts.Sink.Stat(t.job.ctx, t.Key)
+// standing says what a key that we came to write holds already: the file, which ends it with the
+// status, nothing (known is false), or something else.
+func (e *Engine) standing(t *task, status Status) (outcome Outcome, known bool) {
+	info, same, err := bucket.Holds(t.job.ctx, e.opts.Sink, t.Key, t.Size, t.SHA256)
 	switch {
-	case fault.Is(err, fault.NotFound):
-		return Outcome{}, false
 	case err != nil:
 		return Outcome{Status: Failed, Err: unwrapSink(sinkError(t, err))}, true
-	case !t.sameAs(info):
-		return Outcome{Status: Failed, Err: t.conflict(info)}, true
+	case same:
+		return Outcome{Status: status, Info: info}, true
+	case info.Key == "" && info.Tag == bucket.Absent:
+		return Outcome{}, false
 	}
-	return Outcome{Status: Copied, Info: info}, true
+	return Outcome{Status: Failed, Err: t.conflict(info)}, true
 }
 
-// present decides about a key that was taken when we came to write.
+// present ends a file whose key was taken when we came to write.
 func (e *Engine) present(t *task) Outcome {
-	info, err := e.opts.Sink.Stat(t.job.ctx, t.Key)
-	switch {
-	case err != nil:
-		return Outcome{Status: Failed, Err: unwrapSink(sinkError(t, err))}
-	case !t.sameAs(info):
-		return Outcome{Status: Failed, Err: t.conflict(info)}
+	outcome, known := e.standing(t, Present)
+	if !known {
+		outcome = Outcome{Status: Failed, Err: &fault.Error{
+			Op: "store file", Object: t.Key, Side: fault.SideBucket, Kind: fault.Transient, Hint: hintAgain,
+			Dataset: t.job.Dataset, Version: int64(t.job.Version),
+			Err: errors.New("the key was taken when we wrote and free when we looked"),
+		}}
 	}
-	return Outcome{Status: Present, Info: info}
+	return outcome
 }
 
 // unwrapSink returns the error that people see.
@@ -181,16 +183,13 @@ func unwrapSink(err error) error {
 	return err
 }
 
-// sameAs reports whether what the store says of an object agrees with the file. A store that
-// does not tell a size has proven nothing.
-func (t *task) sameAs(info bucket.Info) bool {
-	return info.Size == t.Size && (info.SHA256 == nil || *info.SHA256 == t.SHA256)
-}
-
 func (t *task) conflict(info bucket.Info) error {
 	holds := fmt.Sprintf("%d bytes", info.Size)
-	if info.SHA256 != nil {
+	switch {
+	case info.SHA256 != nil:
 		holds += " with sha256 " + info.SHA256.String()
+	case info.Size == t.Size:
+		holds = "other bytes of the same number"
 	}
 	return &fault.Error{
 		Op: "store file", Object: t.Key, Side: fault.SideBucket, Kind: fault.Conflict,

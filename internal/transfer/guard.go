@@ -53,17 +53,25 @@ func (g *guard) proxy(choose func(*http.Request) (*url.URL, error)) func(*http.R
 }
 
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer, err := g.dialer(address)
+	if err != nil {
+		return nil, err
+	}
+	return dialer.DialContext(ctx, network, address)
+}
+
+// dialer returns a dialer for a host and port that checks what the host resolves to.
+func (g *guard) dialer(address string) (net.Dialer, error) {
 	dialer := net.Dialer{Timeout: g.timeout, KeepAlive: 30 * time.Second}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("dial source: %w", err)
+		return dialer, fmt.Errorf("dial source: %w", err)
 	}
-	_, isProxy := g.proxies.Load(address)
-	if !isProxy {
+	if _, isProxy := g.proxies.Load(address); !isProxy {
 		local := isLoopback(host)
 		dialer.Control = func(_, resolved string, _ syscall.RawConn) error { return g.check(resolved, local) }
 	}
-	return dialer.DialContext(ctx, network, address)
+	return dialer, nil
 }
 
 // check refuses an address that was resolved. local says that the link itself names this

@@ -89,6 +89,8 @@ type world struct {
 	ranges   []string
 	objects  map[string][]byte
 	creates  map[string]int
+	opens    int
+	silent   bool // the store attests no sha256
 
 	lifetime time.Duration             // of links; an hour
 	delay    time.Duration             // of the call that signs
@@ -279,8 +281,12 @@ func (w *world) store(_ context.Context, key string, c bucket.Content) (bucket.I
 }
 
 func (w *world) info(key string) bucket.Info {
-	sum := manifest.SumBytes(w.objects[key])
-	return bucket.Info{Key: key, Size: int64(len(w.objects[key])), SHA256: &sum, Tag: "1"}
+	info := bucket.Info{Key: key, Size: int64(len(w.objects[key])), Tag: "1"}
+	if !w.silent {
+		sum := manifest.SumBytes(w.objects[key])
+		info.SHA256 = &sum
+	}
+	return info
 }
 
 // Stat implements Sink.
@@ -291,6 +297,19 @@ func (w *world) Stat(_ context.Context, key string) (bucket.Info, error) {
 		return bucket.Info{}, &fault.Error{Op: "stat object", Side: fault.SideBucket, Kind: fault.NotFound}
 	}
 	return w.info(key), nil
+}
+
+// Open implements Sink.
+func (w *world) Open(_ context.Context, key string, _, _ int64) (io.ReadCloser, bucket.Info, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.opens++
+	return io.NopCloser(bytes.NewReader(w.objects[key])), w.info(key), nil
+}
+
+// List implements Sink; the engine never lists.
+func (w *world) List(context.Context, string, string) iter.Seq2[bucket.Info, error] {
+	return func(func(bucket.Info, error) bool) { w.t.Error("the bucket was listed") }
 }
 
 // wantCopied checks that all files were copied and stand with their bytes.

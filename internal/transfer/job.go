@@ -15,6 +15,8 @@ type job struct {
 	stop   context.CancelCauseFunc
 	wake   chan struct{} // the feeding loop has something to do; capacity 1
 
+	paused int // files that gave their worker back for a while; guarded by the slots' mutex
+
 	report sync.Mutex // held while done is called, so that callers need no lock of their own
 	done   func(File, Outcome)
 

@@ -15,8 +15,9 @@ type slots struct {
 	large  int // large files that may be started
 	small  int // small files that may be started
 	paused int // files that gave their worker back for a while
-	// maxPaused bounds them: each holds a goroutine, and a dataset whose every file answers 404
-	// would otherwise start all of its files at once.
+	// maxPaused bounds them: each holds a goroutine and perhaps a buffer. Beyond it a file keeps
+	// its worker while it waits. A job starts no file while half as many of its own are paused,
+	// or one whose every file answers 404 would have all of them under way.
 	maxPaused int
 	resuming  []*resume
 	jobs      []*job
@@ -117,6 +118,9 @@ func (s *slots) pickLocked() *task {
 	}
 	for i := range s.jobs {
 		at := (s.turn + i) % len(s.jobs)
+		if s.jobs[at].paused >= s.maxPaused/2 {
+			continue
+		}
 		if t := s.jobs[at].pop(s.small > 0, s.large > 0); t != nil {
 			s.turn = (at + 1) % len(s.jobs)
 			s.takeLocked(t)
@@ -145,6 +149,7 @@ func (s *slots) pause(ctx context.Context, t *task, duration time.Duration) erro
 		return sleep(ctx, duration)
 	}
 	s.paused++
+	t.job.paused++
 	s.giveLocked(t)
 	s.dispatchLocked()
 	s.mu.Unlock()
@@ -154,6 +159,7 @@ func (s *slots) pause(ctx context.Context, t *task, duration time.Duration) erro
 	waiting := &resume{task: t, granted: make(chan struct{})}
 	s.mu.Lock()
 	s.paused--
+	t.job.paused--
 	if err != nil {
 		s.takeLocked(t) // for a moment there may be one too many; the caller ends now
 		s.mu.Unlock()

@@ -36,11 +36,11 @@ type Linker interface {
 	Links(ctx context.Context, dataset string, version manifest.Number, names []string) (feed.Links, error)
 }
 
-// Sink is where files go. Creates with a seekable body are retried by the sink itself, others by
-// the engine.
+// Sink is where files go, and where a key that turns out to be taken is read. Creates with a
+// seekable body are retried by the sink itself, others by the engine.
 type Sink interface {
 	bucket.Writer
-	Stat(ctx context.Context, key string) (bucket.Info, error)
+	bucket.Reader
 }
 
 // Status says how a file ended.
@@ -49,7 +49,7 @@ type Status int
 // The ends of a file.
 const (
 	Copied  Status = iota // fetched, verified and written by us
-	Present               // stood already, with the size and, where the store attests one, the digest
+	Present               // stood already and holds the file, by the store's own sha256 or by reading it
 	Failed
 )
 
