@@ -244,6 +244,9 @@ func (w *worker) afterFailure(ctx context.Context, s step, err error) error {
 	switch fault.KindOf(err) {
 	case fault.Missing, fault.Malformed, fault.WrongBytes, fault.Conflict, fault.History:
 	case fault.NotFound:
+		if fault.SideOf(err) == fault.SideSource {
+			break // a link that leads nowhere: as good as missing
+		}
 		if fault.SideOf(err) != fault.SideFeed {
 			return err
 		}

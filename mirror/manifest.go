@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"sync"
 
 	"feedmirror/internal/bucket"
@@ -66,9 +67,23 @@ func (s *readingSink) Create(_ context.Context, key string, content bucket.Conte
 	return bucket.Info{Key: key, Size: content.Size}, nil
 }
 
-// Stat implements transfer.Sink: nothing is ever there.
+// Stat implements bucket.Reader: nothing is ever there.
 func (s *readingSink) Stat(_ context.Context, key string) (bucket.Info, error) {
-	return bucket.Info{}, &fault.Error{Op: "stat", Object: key, Kind: fault.NotFound}
+	return bucket.Info{}, absent(key)
+}
+
+// Open implements bucket.Reader: nothing is ever there.
+func (s *readingSink) Open(_ context.Context, key string, _, _ int64) (io.ReadCloser, bucket.Info, error) {
+	return nil, bucket.Info{}, absent(key)
+}
+
+// List implements bucket.Reader: nothing is ever there.
+func (s *readingSink) List(context.Context, string, string) iter.Seq2[bucket.Info, error] {
+	return func(func(bucket.Info, error) bool) {}
+}
+
+func absent(key string) error {
+	return &fault.Error{Op: "stat object", Object: key, Kind: fault.NotFound}
 }
 
 type watchedReader struct {

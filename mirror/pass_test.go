@@ -12,7 +12,7 @@ func TestAChainLandsWithAttachmentsOnceAndThePointerLast(t *testing.T) {
 	permits := w.dataset("ds_permits", feedsim.Points)
 	w.release(permits, feedsim.ReleaseSpec{})
 	w.release(permits, feedsim.ReleaseSpec{Add: 3, Change: 2, Remove: 1, SkipNumbers: 2})
-	last := w.release(permits, feedsim.ReleaseSpec{Minor: true})
+	last := w.release(permits, feedsim.ReleaseSpec{Minor: true, Add: 1})
 	report := w.sync(0)
 	if report.Versions.Committed != 3 || report.Versions.Published != 1 {
 		t.Errorf("committed %d and published %d versions, want 3 and 1", report.Versions.Committed, report.Versions.Published)

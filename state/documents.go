@@ -7,17 +7,17 @@ import (
 	"feedmirror/manifest"
 )
 
-// Revision is embedded in every document that is swapped. It is one higher at each write, so
+// Revised is embedded in every document that is swapped. It is one higher at each write, so
 // that a writer that slept can tell a document that looks the same from one that is the same.
-type Revision struct {
+type Revised struct {
 	Revision int64 `json:"revision"`
 }
 
-func (r *Revision) revision() *int64 { return &r.Revision }
+func (r *Revised) revision() *int64 { return &r.Revision }
 
 // Pointer is current/<dataset>.json: what readers without a table engine read.
 type Pointer struct {
-	Revision
+	Revised
 	Dataset         string                 `json:"dataset"`
 	Version         manifest.Number        `json:"version"`
 	PreviousVersion manifest.Number        `json:"previousVersion"` // the version published before this one; zero at first
@@ -51,7 +51,7 @@ type Held struct {
 
 // Lease says who works on a dataset. It saves double work and nothing rests on it.
 type Lease struct {
-	Revision
+	Revised
 	Owner string    `json:"owner"` // run id
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
@@ -60,7 +60,7 @@ type Lease struct {
 
 // Layout is _mirror/layout.json: which layout this bucket has and what its store guarantees.
 type Layout struct {
-	Revision
+	Revised
 	Layout     int               `json:"layout"`
 	FeedURL    string            `json:"feedUrl"`
 	Store      string            `json:"store"` // the bucket's URL without credentials; another one means a moved bucket
@@ -72,7 +72,7 @@ type Layout struct {
 
 // Gone is gone.json: the feed no longer had the version when it was first asked for.
 type Gone struct {
-	Revision
+	Revised
 	Dataset string             `json:"dataset"`
 	Version manifest.Number    `json:"version"`
 	Reason  manifest.GapReason `json:"reason"` // expired or withdrawn
@@ -82,7 +82,7 @@ type Gone struct {
 
 // Withdrawn is withdrawn.json: the feed released a version again that the bucket holds.
 type Withdrawn struct {
-	Revision
+	Revised
 	Dataset string          `json:"dataset"`
 	Version manifest.Number `json:"version"`
 	Message string          `json:"message"`
@@ -103,7 +103,7 @@ type StoredObject struct {
 
 // StoredDocument is stored.json: a status document that a move or a repair rebuilds.
 type StoredDocument struct {
-	Revision
+	Revised
 	Dataset     string          `json:"dataset"`
 	Version     manifest.Number `json:"version"`
 	Objects     []StoredObject  `json:"objects"`

@@ -31,7 +31,7 @@ func (s ShardID) Key() string {
 
 // Shard is the document of one shard: how far its passes came and what they still owe.
 type Shard struct {
-	Revision
+	Revised
 	Filter      []string         `json:"filter"`
 	History     manifest.History `json:"history"`
 	Watermark   time.Time        `json:"watermark"` // the next pass asks for what moved since

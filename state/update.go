@@ -27,7 +27,7 @@ type Documents interface {
 // Pause waits between two tries of a swap; it returns early with the context's error.
 type Pause func(ctx context.Context, d time.Duration) error
 
-// revised is a pointer to a document that embeds Revision.
+// revised is a pointer to a document that embeds Revised.
 type revised[T any] interface {
 	*T
 	revision() *int64
