@@ -1,0 +1,81 @@
+package audit
+
+import (
+	"context"
+	"iter"
+
+	"golang.org/x/sync/errgroup"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/manifest"
+)
+
+func pull[V any](seq iter.Seq2[V, error]) (next func() (V, error, bool), stop func()) {
+	return iter.Pull2(seq)
+}
+
+// checkAttachments walks the listing of all attachment objects beside the hashes that the indexes
+// name. Both are in the order of the hashes.
+func (a *auditor) checkAttachments(ctx context.Context) error {
+	wanted := a.attachments.settle()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(a.Workers)
+	at := 0
+	for info, err := range a.Reader.List(groupCtx, manifest.AttachmentPrefix, "") {
+		if err != nil {
+			_ = group.Wait() // where it failed first, this error is its consequence
+			return err
+		}
+		key, ok := manifest.ParseDataKey(info.Key)
+		if !ok || key.SHA256.IsZero() {
+			a.find(Finding{Kind: KindAttachmentName, Key: info.Key, Detail: "its name is no hash", Hint: "Something else writes to this prefix."})
+			continue
+		}
+		for ; at < len(wanted) && less(wanted[at].sum, key.SHA256); at++ {
+			a.missing(wanted[at].expected())
+		}
+		if at == len(wanted) || wanted[at].sum != key.SHA256 {
+			a.orphan(info)
+			continue
+		}
+		for ; at < len(wanted) && wanted[at].sum == key.SHA256; at++ {
+			want := wanted[at].expected()
+			group.Go(func() error {
+				a.count(func(c *Checked, _ *NotChecked) { c.Attachments++ })
+				return a.object(groupCtx, want, info)
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for ; at < len(wanted); at++ {
+		a.missing(wanted[at].expected())
+	}
+	return nil
+}
+
+func less(a, b manifest.SHA256) bool {
+	for at := range a {
+		if a[at] != b[at] {
+			return a[at] < b[at]
+		}
+	}
+	return false
+}
+
+func (d digest) expected() expected {
+	return expected{key: manifest.AttachmentKey(d.sum), size: d.size, sum: d.sum}
+}
+
+// orphan notes an attachment that no index names. In an audit of some datasets only, others may
+// name it; while something is owed, a copy may be under way.
+func (a *auditor) orphan(info bucket.Info) {
+	switch {
+	case a.Partial:
+	case len(a.owed) > 0 || a.Now().Sub(info.Modified) < inProgressFor:
+		a.note(Finding{Kind: KindInProgress, Key: info.Key, Detail: "no index names it yet"})
+	default:
+		a.note(Finding{Kind: KindOrphan, Key: info.Key, Detail: "no index names it"})
+	}
+}

@@ -1,0 +1,189 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/fault"
+	"feedmirror/manifest"
+	"feedmirror/state"
+)
+
+// Options say what is audited.
+type Options struct {
+	Reader  bucket.Reader
+	Level   Level
+	Select  func(dataset string) bool // nil: all
+	Partial bool                      // Select leaves datasets out: attachments of others are no orphans
+	Workers int                       // objects read at the same time; 8 when zero
+	Now     func() time.Time
+	// Progress is told of objects and bytes as they are checked; nil: nobody is.
+	Progress func(objects, bytes int64)
+	// Stage names what is looked at; nil: nobody is told.
+	Stage func(text string)
+}
+
+// ExitFindings is the exit code of an audit that found something.
+const ExitFindings = 3
+
+// inProgressFor is how long files without a record are taken for a copy that is under way.
+const inProgressFor = 24 * time.Hour
+
+// Run audits a bucket. An error means that the audit could not be made; what it found wrong is in
+// the report.
+func Run(ctx context.Context, o Options) (Report, error) {
+	if o.Select == nil {
+		o.Select = func(string) bool { return true }
+	}
+	if o.Progress == nil {
+		o.Progress = func(int64, int64) {}
+	}
+	if o.Stage == nil {
+		o.Stage = func(string) {}
+	}
+	if o.Workers <= 0 {
+		o.Workers = 8
+	}
+	a := &auditor{Options: o}
+	a.report = Report{Level: o.Level, Started: o.Now(), Findings: []Finding{}, Notes: []Finding{}}
+	err := a.run(ctx)
+	report := a.finish()
+	report.Seconds = o.Now().Sub(report.Started).Seconds()
+	switch {
+	case err != nil:
+		report.Status = "incomplete"
+		return report, err
+	case len(report.Findings) > 0:
+		report.Status, report.Exit = "findings", ExitFindings
+	default:
+		report.Status = "clean"
+	}
+	return report, nil
+}
+
+type auditor struct {
+	Options
+	collector
+	owed        map[string]bool // datasets that some shard still owes
+	attachments digestTable
+}
+
+func (a *auditor) run(ctx context.Context) error {
+	if err := a.documents(ctx); err != nil {
+		return err
+	}
+	datasets, err := a.datasets(ctx)
+	if err != nil {
+		return err
+	}
+	for _, dataset := range datasets {
+		if err := a.dataset(ctx, dataset); err != nil {
+			return fmt.Errorf("audit %s: %w", dataset, err)
+		}
+		a.count(func(c *Checked, _ *NotChecked) { c.Datasets++ })
+	}
+	if !a.Level.includes(LevelInventory) {
+		return nil
+	}
+	a.Stage("attachments")
+	return a.checkAttachments(ctx)
+}
+
+// documents reads the mirror's own documents: the layout, and what the shards owe.
+func (a *auditor) documents(ctx context.Context) error {
+	layout, _, err := state.Read[state.Layout](ctx, a.Reader, manifest.LayoutKey)
+	switch {
+	case fault.Is(err, fault.Malformed):
+		a.find(Finding{Kind: KindDocument, Key: manifest.LayoutKey, Detail: err.Error(), Hint: fault.HintOf(err)})
+	case err != nil:
+		return err
+	case layout == nil:
+		a.note(Finding{Kind: KindDocument, Key: manifest.LayoutKey, Detail: "there is none: no mirror has finished a pass here"})
+	case layout.Layout > manifest.LayoutVersion:
+		return &fault.Error{Op: "read layout", Object: manifest.LayoutKey, Side: fault.SideBucket, Kind: fault.Usage,
+			Err: fmt.Errorf("the bucket has layout %d, this mirror knows %d", layout.Layout, manifest.LayoutVersion), Hint: "Upgrade this mirror."}
+	}
+	a.owed = map[string]bool{}
+	for info, err := range a.Reader.List(ctx, manifest.ShardsPrefix, "") {
+		if err != nil {
+			return err
+		}
+		shard, _, err := state.Read[state.Shard](ctx, a.Reader, info.Key)
+		switch {
+		case fault.Is(err, fault.Malformed):
+			a.find(Finding{Kind: KindDocument, Key: info.Key, Detail: err.Error(), Hint: fault.HintOf(err)})
+		case err != nil:
+			return err
+		case shard != nil:
+			for _, owed := range shard.Owed {
+				a.owed[owed.Dataset] = true
+			}
+		}
+	}
+	return nil
+}
+
+// datasets returns the datasets that the bucket has: those with a version, and those with a
+// pointer, which might lead nowhere.
+func (a *auditor) datasets(ctx context.Context) ([]string, error) {
+	var list []string
+	after := ""
+	for {
+		next, err := a.nextDataset(ctx, after)
+		if err != nil {
+			return nil, err
+		}
+		if next == "" {
+			break
+		}
+		list = append(list, next)
+		after = manifest.RecordsPrefix(next) + "\xff"
+	}
+	for info, err := range a.Reader.List(ctx, "current/", "") {
+		if err != nil {
+			return nil, err
+		}
+		if dataset := state.DatasetOfKey(info.Key); dataset != "" {
+			list = append(list, dataset)
+		} else {
+			a.note(Finding{Kind: KindForeign, Key: info.Key, Detail: "no pointer of a dataset"})
+		}
+	}
+	slices.Sort(list)
+	list = slices.Compact(list)
+	return slices.DeleteFunc(list, func(dataset string) bool { return !a.Select(dataset) }), nil
+}
+
+// nextDataset returns the first dataset with a key behind after: one short listing a dataset,
+// instead of one of every version's documents.
+func (a *auditor) nextDataset(ctx context.Context, after string) (string, error) {
+	for info, err := range a.Reader.List(ctx, "versions/", after) {
+		if err != nil {
+			return "", err
+		}
+		dataset, _, ok := strings.Cut(strings.TrimPrefix(info.Key, "versions/"), "/")
+		if ok && manifest.CheckDataset(dataset) == nil {
+			return dataset, nil
+		}
+		a.note(Finding{Kind: KindForeign, Key: info.Key, Detail: "no document of a version"})
+	}
+	return "", nil
+}
+
+// tell turns an error of one document into a finding. It returns the errors that end the audit.
+func (a *auditor) tell(kind Kind, key, dataset string, n manifest.Number, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	switch fault.KindOf(err) {
+	case fault.Denied, fault.BucketUnfit, fault.Transient:
+		return err
+	}
+	a.find(Finding{Kind: kind, Key: key, Dataset: dataset, Version: int64(n), Detail: err.Error(), Hint: fault.HintOf(err)})
+	return nil
+}

@@ -1,0 +1,200 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"feedmirror/attachments"
+	"feedmirror/internal/bucket"
+	"feedmirror/manifest"
+	"feedmirror/state"
+)
+
+// expected is an object that a record names.
+type expected struct {
+	key     string
+	size    int64 // bytes; unknownSize where the record does not say
+	sum     manifest.SHA256
+	dataset string
+	version manifest.Number
+	etag    string // by stored.json; empty when it does not say
+}
+
+const unknownSize = -1
+
+// inventory checks the objects of a dataset's versions, attachments apart.
+func (a *auditor) inventory(ctx context.Context, dataset string, versions []*version) error {
+	listed, err := a.listDataset(ctx, dataset)
+	if err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(a.Workers)
+	for _, v := range versions {
+		switch {
+		case v.committed == nil:
+			continue
+		case v.held.Pruned:
+			a.count(func(_ *Checked, n *NotChecked) { n.Pruned++ })
+			takeNamed(listed, a.named(v.committed.Record(), nil))
+			continue
+		}
+		if err := a.wholeVersion(groupCtx, group, v.committed.Record(), listed); err != nil {
+			_ = group.Wait() // its error ends the audit too; this one came first
+			return err
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	a.leftovers(dataset, versions, listed)
+	return nil
+}
+
+// listDataset lists everything below the dataset's own prefixes.
+func (a *auditor) listDataset(ctx context.Context, dataset string) (map[string]bucket.Info, error) {
+	listed := map[string]bucket.Info{}
+	part := "ploti_dataset_id=" + dataset + "/"
+	for _, prefix := range []string{"snapshot/" + part, "changes/" + part, "id_map/" + part, "attachment_index/" + part, manifest.RecordsPrefix(dataset)} {
+		for info, err := range a.Reader.List(ctx, prefix, "") {
+			if err != nil {
+				return nil, err
+			}
+			if !strings.HasPrefix(strings.TrimPrefix(info.Key, prefix), "_delta_log/") {
+				listed[info.Key] = info
+			}
+		}
+	}
+	return listed, nil
+}
+
+// wholeVersion checks every object that a record names, and enters its attachments.
+func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, record manifest.Record, listed map[string]bucket.Info) error {
+	stored, _, err := state.Read[state.StoredDocument](ctx, a.Reader, manifest.StoredKey(record.Dataset, record.Version))
+	if err != nil {
+		if err := a.tell(KindDocument, manifest.StoredKey(record.Dataset, record.Version), record.Dataset, record.Version, err); err != nil {
+			return err
+		}
+	}
+	for _, object := range a.named(record, stored) {
+		info, there := listed[object.key]
+		delete(listed, object.key)
+		if !there {
+			a.missing(object)
+			continue
+		}
+		group.Go(func() error { return a.object(ctx, object, info) })
+	}
+	if err := a.contents(ctx, record); err != nil {
+		return err
+	}
+	return a.enterAttachments(ctx, record)
+}
+
+// named returns the objects that a record names, attachments apart.
+func (a *auditor) named(record manifest.Record, stored *state.StoredDocument) []expected {
+	etags := map[string]string{}
+	if stored != nil {
+		for _, object := range stored.Objects {
+			etags[object.Key] = object.ETag
+		}
+	}
+	list := []expected{
+		{key: record.Manifest.Key, size: record.ManifestSize, sum: record.Manifest.SHA256},
+		{key: record.Sums.Key, size: unknownSize, sum: record.Sums.SHA256},
+	}
+	if index := record.Attachments.Index; index != nil {
+		list = append(list, expected{key: index.Key, size: unknownSize, sum: index.SHA256})
+	}
+	for _, file := range record.Files {
+		list = append(list, expected{key: file.Key, size: file.Size, sum: file.SHA256})
+	}
+	for at := range list {
+		list[at].dataset, list[at].version, list[at].etag = record.Dataset, record.Version, etags[list[at].key]
+	}
+	return list
+}
+
+func takeNamed(listed map[string]bucket.Info, named []expected) {
+	for _, object := range named {
+		delete(listed, object.key)
+	}
+}
+
+func (a *auditor) missing(object expected) {
+	a.find(Finding{Kind: KindMissing, Key: object.key, Dataset: object.dataset, Version: int64(object.version),
+		Detail: "the record names it, the bucket does not have it", Hint: restoreHint})
+}
+
+const restoreHint = "Restore it from the bucket's own history (object versions, a backup); the record and its hash stay valid."
+
+// enterAttachments adds the objects that a version's index names to those that are checked at the
+// end, each once however many versions name it.
+func (a *auditor) enterAttachments(ctx context.Context, record manifest.Record) error {
+	index := record.Attachments.Index
+	if index == nil {
+		return nil
+	}
+	err := a.readIndex(ctx, index.Key, func(row attachments.IndexRow) error {
+		a.attachments.add(row.SHA256, row.Size)
+		return nil
+	})
+	if err != nil {
+		return a.tell(KindIndex, index.Key, record.Dataset, record.Version, err)
+	}
+	return nil
+}
+
+func (a *auditor) readIndex(ctx context.Context, key string, visit func(attachments.IndexRow) error) error {
+	info, err := a.Reader.Stat(ctx, key)
+	if err != nil {
+		return err
+	}
+	return attachments.ReadIndex(ctx, bucket.NewReaderAt(ctx, a.Reader, info), info.Size, visit)
+}
+
+// leftovers tells about what lies below the dataset's prefixes and no record names.
+func (a *auditor) leftovers(dataset string, versions []*version, listed map[string]bucket.Info) {
+	byNumber := map[manifest.Number]*version{}
+	for _, v := range versions {
+		byNumber[v.held.Number] = v
+	}
+	for key, info := range listed {
+		parsed, ok := manifest.ParseDataKey(key)
+		if !ok {
+			a.note(Finding{Kind: KindForeign, Key: key, Dataset: dataset, Detail: "no key of the bucket's layout"})
+			continue
+		}
+		n, document, isDocument := manifest.ParseVersionKey(dataset, key)
+		if isDocument && ownDocument(document) {
+			continue
+		}
+		if !isDocument {
+			n = parsed.Version
+		}
+		v := byNumber[n]
+		kind, detail := KindOrphan, "no record names it"
+		switch {
+		case v != nil && v.committed == nil && (a.owed[dataset] || a.Now().Sub(v.changed) < inProgressFor):
+			kind, detail = KindInProgress, "its version is being copied"
+		case v != nil && v.held.Claimed && !v.held.Record:
+			kind, detail = KindUncommittedOld, "its version was never committed"
+		case v != nil && v.committed != nil && parsed.Table == string(manifest.KindChanges) && v.committed.Record().Changes == manifest.ChangesExpired:
+			detail = "the feed lost the other changes of its version before they were copied"
+		}
+		a.note(Finding{Kind: kind, Key: key, Dataset: dataset, Version: int64(n), Detail: fmt.Sprintf("%s (%d bytes)", detail, info.Size)})
+	}
+}
+
+// ownDocument reports whether a version's document is one of the mirror's own status documents,
+// which no record names.
+func ownDocument(document string) bool {
+	switch document {
+	case "record.json", "stored.json", "gone.json", "withdrawn.json", "pruned.json":
+		return true
+	}
+	return isOtherManifest(document)
+}

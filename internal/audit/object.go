@@ -1,0 +1,117 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/fault"
+)
+
+// object checks one object as deep as the level goes. It returns only errors that end the audit.
+func (a *auditor) object(ctx context.Context, want expected, info bucket.Info) error {
+	defer a.Progress(1, 0)
+	a.count(func(c *Checked, _ *NotChecked) { c.Objects++ })
+	switch {
+	case want.size != unknownSize && info.Size >= 0 && info.Size != want.size:
+		a.findObject(KindWrongSize, want, fmt.Sprintf("it has %d bytes, %d are named", info.Size, want.size), restoreHint)
+		return nil
+	case info.Encoding != "":
+		a.findObject(KindEncoded, want, fmt.Sprintf("the store keeps it with content encoding %q", info.Encoding), "Something rewrote its metadata; restore the object.")
+		return nil
+	}
+	if want.size == unknownSize {
+		want.size = info.Size
+	}
+	switch {
+	case a.Level.includes(LevelBytes):
+		return a.bytes(ctx, want, info)
+	case a.Level.includes(LevelChecksum):
+		return a.checksum(ctx, want)
+	case want.etag != "" && string(info.Tag) != want.etag:
+		// Another tag than when it was committed: the bucket was moved, or somebody wrote to it.
+		return a.bytes(ctx, want, info)
+	default:
+		return nil
+	}
+}
+
+// checksum compares what the store itself keeps. A store that keeps no sha256 proves nothing.
+func (a *auditor) checksum(ctx context.Context, want expected) error {
+	info, err := a.Reader.Stat(ctx, want.key)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		a.missing(want)
+	case err != nil:
+		return a.unreadable(ctx, want, err)
+	case info.SHA256 == nil && want.etag != "" && string(info.Tag) != want.etag:
+		return a.bytes(ctx, want, info)
+	case info.SHA256 == nil:
+		a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.NoChecksum++ })
+	case *info.SHA256 != want.sum:
+		a.findObject(KindChecksum, want, fmt.Sprintf("the store's sha256 is %s, %s is named", info.SHA256, want.sum), restoreHint)
+	}
+	return nil
+}
+
+// bytes reads an object and hashes it. A bad read is repeated before anything is accused.
+func (a *auditor) bytes(ctx context.Context, want expected, info bucket.Info) error {
+	if info.Archived {
+		a.archived(want)
+		return nil
+	}
+	first := a.read(ctx, want)
+	if first == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	second := a.read(ctx, want)
+	switch {
+	case second == nil:
+		a.note(Finding{Kind: KindUnreadable, Key: want.key, Dataset: want.dataset, Version: int64(want.version),
+			Detail: "read well the second time, after: " + first.Error()})
+	case fault.Is(second, fault.NotFound):
+		a.missing(want)
+	case fault.Is(second, fault.Archived):
+		a.archived(want)
+	case fault.Is(second, fault.WrongBytes):
+		a.findObject(KindCorrupt, want, second.Error(), restoreHint)
+	default:
+		return a.unreadable(ctx, want, second)
+	}
+	return nil
+}
+
+func (a *auditor) read(ctx context.Context, want expected) error {
+	body, _, err := a.Reader.Open(ctx, want.key, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer body.Close() //nolint:errcheck // only read from
+	n, err := io.Copy(io.Discard, bucket.VerifyReader(body, want.size, want.sum))
+	a.count(func(c *Checked, _ *NotChecked) { c.Bytes += n })
+	a.Progress(0, n)
+	return err
+}
+
+func (a *auditor) unreadable(ctx context.Context, want expected, err error) error {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.Unreadable++ })
+	a.findObject(KindUnreadable, want, err.Error(), "Nothing is known about its bytes. Check the store and the reader's permissions, then verify again.")
+	return nil
+}
+
+func (a *auditor) archived(want expected) {
+	a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.Archived++ })
+	a.note(Finding{Kind: KindUnreadable, Key: want.key, Dataset: want.dataset, Version: int64(want.version), Detail: "in an archive tier: its bytes were not checked"})
+}
+
+func (a *auditor) findObject(kind Kind, want expected, detail, hint string) {
+	a.find(Finding{Kind: kind, Key: want.key, Dataset: want.dataset, Version: int64(want.version), Detail: detail, Hint: hint})
+}

@@ -1,0 +1,135 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Level says how deep an audit looks. Each level includes those before it.
+type Level string
+
+// The levels.
+const (
+	LevelChain     Level = "chain"     // documents, hashes of records, pointers
+	LevelInventory Level = "inventory" // + every object exists with its size
+	LevelChecksum  Level = "checksum"  // + the checksum that the store itself keeps
+	LevelBytes     Level = "bytes"     // + the bytes hash to the manifest
+)
+
+// Levels are all levels, the shallowest first.
+func Levels() []Level { return []Level{LevelChain, LevelInventory, LevelChecksum, LevelBytes} }
+
+func (l Level) includes(other Level) bool {
+	return slices.Index(Levels(), l) >= slices.Index(Levels(), other)
+}
+
+// Kind names a finding for programs.
+type Kind string
+
+// The kinds of findings.
+const (
+	KindMissing         Kind = "missing"         // an object that a record names is not there
+	KindWrongSize       Kind = "wrong-size"      // it is there with another size
+	KindCorrupt         Kind = "corrupt"         // its bytes hash to something else, read twice
+	KindUnreadable      Kind = "unreadable"      // it could not be read, tried twice
+	KindChecksum        Kind = "checksum"        // the store's own checksum is another one
+	KindEncoded         Kind = "encoded"         // kept with a content encoding: readers get other bytes
+	KindRecord          Kind = "record"          // a record that cannot be used
+	KindChain           Kind = "chain"           // a record does not lead to the one it names
+	KindPointer         Kind = "pointer"         // a pointer that does not lead to a whole version
+	KindManifest        Kind = "manifest"        // a record and its manifest contradict each other
+	KindSums            Kind = "sums"            // SHA256SUMS contradicts the record
+	KindIndex           Kind = "index"           // an attachment index contradicts its manifest
+	KindDocument        Kind = "document"        // another document of the mirror that cannot be used
+	KindAttachmentName  Kind = "attachment-name" // an object among the attachments that is not named by a hash
+	KindForeign         Kind = "foreign"         // a key that does not belong into the layout
+	KindUncommittedOld  Kind = "uncommitted"     // files of a version that was never committed
+	KindOrphan          Kind = "orphan"          // a data object that no manifest names
+	KindUnlinked        Kind = "unlinked"        // a record that no later one names: a back-fill or a rival's
+	KindInProgress      Kind = "in-progress"     // files of a version that is being copied
+	KindHistoryChanged  Kind = "history-changed" // another manifest was published under a committed number
+	KindWithdrawnRecord Kind = "withdrawn"       // the feed released the version again
+	KindDoubt           Kind = "doubt"           // content that contradicts the feed's own facts
+)
+
+// Finding is something that is wrong, or worth knowing.
+type Finding struct {
+	Kind    Kind   `json:"kind"`
+	Key     string `json:"key"`
+	Dataset string `json:"dataset,omitempty"`
+	Version int64  `json:"version,omitempty"`
+	Detail  string `json:"detail"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Checked counts what was looked at, and found good or bad.
+type Checked struct {
+	Datasets    int64 `json:"datasets"`
+	Records     int64 `json:"records"`
+	Objects     int64 `json:"objects"`     // distinct keys
+	Attachments int64 `json:"attachments"` // of the objects
+	Bytes       int64 `json:"bytes"`       // read and hashed
+}
+
+// NotChecked counts objects by why this level could not check them.
+type NotChecked struct {
+	Objects     int64 `json:"objects"`     // all of them
+	NoChecksum  int64 `json:"noChecksum"`  // the store keeps no sha256, and the level reads no bytes
+	Archived    int64 `json:"archived"`    // in an archive tier
+	Unreadable  int64 `json:"unreadable"`  // told as a finding too
+	Pruned      int64 `json:"pruned"`      // records whose files were deleted on purpose
+	Interrupted int64 `json:"interrupted"` // not reached
+}
+
+// Report is the result of an audit.
+type Report struct {
+	Level      Level      `json:"level"`
+	Status     string     `json:"status"` // clean, findings, incomplete
+	Exit       int        `json:"exit"`
+	Started    time.Time  `json:"started"`
+	Seconds    float64    `json:"seconds"`
+	Checked    Checked    `json:"checked"`
+	NotChecked NotChecked `json:"notChecked"`
+	Findings   []Finding  `json:"findings"`
+	Notes      []Finding  `json:"notes"` // worth knowing, wrong in nothing
+}
+
+// collector gathers what many goroutines find.
+type collector struct {
+	mu     sync.Mutex
+	report Report
+}
+
+func (c *collector) find(f Finding) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.Findings = append(c.report.Findings, f)
+}
+
+func (c *collector) note(f Finding) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.Notes = append(c.report.Notes, f)
+}
+
+func (c *collector) count(change func(*Checked, *NotChecked)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.report.Checked, &c.report.NotChecked)
+}
+
+func (c *collector) finish() Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, list := range [][]Finding{c.report.Findings, c.report.Notes} {
+		slices.SortStableFunc(list, func(a, b Finding) int {
+			if order := strings.Compare(a.Key, b.Key); order != 0 {
+				return order
+			}
+			return strings.Compare(string(a.Kind), string(b.Kind))
+		})
+	}
+	return c.report
+}
