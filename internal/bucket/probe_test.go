@@ -1,0 +1,455 @@
+package bucket_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/bucket/buckettest"
+	"feedmirror/internal/bucket/localstore"
+	"feedmirror/internal/fault"
+	"feedmirror/manifest"
+)
+
+func newLocal(t *testing.T) bucket.Store {
+	t.Helper()
+	store, err := localstore.New(localstore.Options{Root: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func probeOptions() bucket.ProbeOptions {
+	return bucket.ProbeOptions{Run: "run-1", Sleep: func(context.Context, time.Duration) error { return nil }}
+}
+
+// misbehaved returns the checks that are not ok, each with its verdict.
+func misbehaved(report bucket.ProbeReport) []string {
+	bad := []string{}
+	for _, finding := range report.Findings {
+		if finding.Verdict != bucket.VerdictOK {
+			bad = append(bad, finding.Name+": "+string(finding.Verdict))
+		}
+	}
+	slices.Sort(bad)
+	return bad
+}
+
+// weakSwap compares, then writes a moment later.
+type weakSwap struct {
+	bucket.Store
+	meet func(key string)
+}
+
+func (w *weakSwap) Swap(ctx context.Context, key string, old bucket.Tag, data []byte) (bucket.Tag, error) {
+	stands := bucket.Absent
+	info, err := w.Stat(ctx, key)
+	if err == nil {
+		stands = info.Tag
+	} else if !fault.Is(err, fault.NotFound) {
+		return "", err
+	}
+	if stands != old {
+		return "", &fault.Error{Op: "swap object", Object: key, Kind: fault.Conflict}
+	}
+	if old != bucket.Absent {
+		w.meet(key)
+	}
+	return (&buckettest.IgnoreConditions{Store: w.Store}).Swap(ctx, key, old, data)
+}
+
+// meeting holds the first writer of a key until a second one comes, or a moment has passed.
+func meeting() func(key string) {
+	var mu sync.Mutex
+	waiting := make(map[string]chan struct{})
+	return func(key string) {
+		mu.Lock()
+		second, met := waiting[key]
+		if met {
+			select {
+			case <-second:
+			default:
+				close(second)
+			}
+			mu.Unlock()
+			return
+		}
+		second = make(chan struct{})
+		waiting[key] = second
+		mu.Unlock()
+		timer := time.NewTimer(100 * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-second:
+		case <-timer.C:
+		}
+	}
+}
+
+// lateList leaves out what was written last.
+type lateList struct{ bucket.Store }
+
+func (l lateList) List(ctx context.Context, prefix, after string) iter.Seq2[bucket.Info, error] {
+	return func(yield func(bucket.Info, error) bool) {
+		for info, err := range l.Store.List(ctx, prefix, after) {
+			if strings.HasSuffix(info.Key, "/first.txt") {
+				continue
+			}
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+// changed changes what a store says.
+type changed struct {
+	bucket.Store
+	stat func(bucket.Info, error) (bucket.Info, error)
+	open func(ctx context.Context, key string, offset, length int64) (io.ReadCloser, bucket.Info, error)
+	make func(ctx context.Context, key string, content bucket.Content) (bucket.Info, error)
+	kill func(ctx context.Context, key string, tag bucket.Tag) error
+	says func(*bucket.Guarantees)
+}
+
+func (c changed) Stat(ctx context.Context, key string) (bucket.Info, error) {
+	info, err := c.Store.Stat(ctx, key)
+	if c.stat != nil {
+		return c.stat(info, err)
+	}
+	return info, err
+}
+
+func (c changed) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, bucket.Info, error) {
+	if c.open != nil {
+		return c.open(ctx, key, offset, length)
+	}
+	return c.Store.Open(ctx, key, offset, length)
+}
+
+func (c changed) Create(ctx context.Context, key string, content bucket.Content) (bucket.Info, error) {
+	if c.make != nil {
+		return c.make(ctx, key, content)
+	}
+	return c.Store.Create(ctx, key, content)
+}
+
+func (c changed) Delete(ctx context.Context, key string, tag bucket.Tag) error {
+	if c.kill != nil {
+		return c.kill(ctx, key, tag)
+	}
+	return c.Store.Delete(ctx, key, tag)
+}
+
+func (c changed) Guarantees() bucket.Guarantees {
+	says := c.Store.Guarantees()
+	if c.says != nil {
+		c.says(&says)
+	}
+	return says
+}
+
+// raw is a store that compares bytes with what was announced, or does not.
+type raw struct {
+	bucket.Store
+	compares bool
+}
+
+func (r raw) CreateRaw(ctx context.Context, key string, sent, announced []byte) error {
+	if r.compares && !bytes.Equal(sent, announced) {
+		return &fault.Error{Op: "create object", Object: key, Kind: fault.WrongBytes}
+	}
+	_, err := bucket.CreateDocument(ctx, r.Store, key, sent)
+	return err
+}
+
+func denied(status int) error {
+	return &fault.Error{Op: "ask store", Side: fault.SideBucket, Kind: fault.Denied, Status: status, Hint: "Ask for the right."}
+}
+
+// takesAnything writes what comes, under the sha256 of that.
+func takesAnything(store bucket.Store) func(context.Context, string, bucket.Content) (bucket.Info, error) {
+	return func(ctx context.Context, key string, content bucket.Content) (bucket.Info, error) {
+		data, err := io.ReadAll(content.Body)
+		if err != nil {
+			return bucket.Info{}, err
+		}
+		content.SHA256, content.Body = manifest.SumBytes(data), bytes.NewReader(data)
+		return store.Create(ctx, key, content)
+	}
+}
+
+// Each store lacks one thing, and the probe says just that.
+func TestProbeNamesWhatIsLacking(t *testing.T) {
+	const untested = bucket.CheckRefusesWrongBytes + ": not tested" // the local store has no raw path
+	cases := map[string]struct {
+		store func(bucket.Store) bucket.Store
+		want  []string
+		unfit []string // names in the error
+	}{
+		"nothing": {func(s bucket.Store) bucket.Store { return s }, []string{untested}, nil},
+		"raw":     {func(s bucket.Store) bucket.Store { return raw{s, true} }, nil, nil},
+		"compares nothing": {
+			func(s bucket.Store) bucket.Store { return raw{s, false} },
+			[]string{bucket.CheckRefusesWrongBytes + ": lacking"}, nil,
+		},
+		"conditions": {
+			func(s bucket.Store) bucket.Store { return &buckettest.IgnoreConditions{Store: s} },
+			[]string{
+				bucket.CheckAtomicCreate + ": lacking", bucket.CheckCompareAndSwap + ": lacking",
+				bucket.CheckConditionalDelete + ": lacking", untested,
+			},
+			[]string{bucket.CheckAtomicCreate, bucket.CheckCompareAndSwap},
+		},
+		"atomic create": {
+			func(s bucket.Store) bucket.Store { return &buckettest.WeakCreate{Store: s, Between: meeting()} },
+			[]string{bucket.CheckAtomicCreate + ": lacking", untested}, []string{bucket.CheckAtomicCreate},
+		},
+		"atomic swap": {
+			func(s bucket.Store) bucket.Store { return &weakSwap{s, meeting()} },
+			[]string{bucket.CheckCompareAndSwap + ": lacking", untested}, []string{bucket.CheckCompareAndSwap},
+		},
+		"list after write": {
+			func(s bucket.Store) bucket.Store { return lateList{s} },
+			[]string{bucket.CheckListAfterWrite + ": lacking", untested}, []string{bucket.CheckListAfterWrite},
+		},
+		"read after write": {
+			func(s bucket.Store) bucket.Store {
+				return &buckettest.FailNth{Store: s, Op: buckettest.OpOpen, From: 1, Err: &fault.Error{Op: "read object", Kind: fault.NotFound}}
+			},
+			[]string{bucket.CheckReadAfterWrite + ": lacking", untested}, []string{bucket.CheckReadAfterWrite},
+		},
+		"missing key": {
+			func(s bucket.Store) bucket.Store {
+				return changed{Store: s, stat: func(info bucket.Info, err error) (bucket.Info, error) {
+					if fault.Is(err, fault.NotFound) {
+						return info, denied(http.StatusForbidden)
+					}
+					return info, err
+				}}
+			},
+			[]string{bucket.CheckMissing + ": lacking", untested}, []string{bucket.CheckMissing},
+		},
+		"ranges": {
+			func(s bucket.Store) bucket.Store {
+				return changed{Store: s, open: func(ctx context.Context, key string, _, _ int64) (io.ReadCloser, bucket.Info, error) {
+					return s.Open(ctx, key, 0, -1)
+				}}
+			},
+			[]string{bucket.CheckRange + ": lacking", untested}, []string{bucket.CheckRange},
+		},
+		"plain encoding": {
+			func(s bucket.Store) bucket.Store {
+				return changed{Store: s, stat: func(info bucket.Info, err error) (bucket.Info, error) {
+					info.Encoding = "aws-chunked"
+					return info, err
+				}}
+			},
+			[]string{bucket.CheckEncoding + ": lacking", untested}, []string{bucket.CheckEncoding},
+		},
+		"verified create": {
+			func(s bucket.Store) bucket.Store { return changed{Store: s, make: takesAnything(s)} },
+			[]string{bucket.CheckLeavesNothing + ": lacking", untested}, []string{bucket.CheckLeavesNothing},
+		},
+		"conditional delete": {
+			func(s bucket.Store) bucket.Store {
+				return changed{Store: s, kill: (&buckettest.IgnoreConditions{Store: s}).Delete}
+			},
+			[]string{bucket.CheckConditionalDelete + ": lacking", untested}, nil,
+		},
+		"conditional delete that was not promised": {
+			func(s bucket.Store) bucket.Store {
+				return changed{
+					Store: s, kill: (&buckettest.IgnoreConditions{Store: s}).Delete,
+					says: func(g *bucket.Guarantees) { g.ConditionalDelete = false },
+				}
+			},
+			[]string{bucket.CheckConditionalDelete + ": warning", untested}, nil,
+		},
+		"right checksum": {
+			func(s bucket.Store) bucket.Store {
+				return changed{Store: s, stat: func(info bucket.Info, err error) (bucket.Info, error) {
+					info.Checksum = "crc32c:00000000"
+					return info, err
+				}}
+			},
+			[]string{bucket.CheckAttests + ": lacking", untested}, nil,
+		},
+		"declared checksum": {
+			func(s bucket.Store) bucket.Store {
+				return changed{Store: s, says: func(g *bucket.Guarantees) { g.Attests = "sha256" }}
+			},
+			[]string{bucket.CheckAttests + ": lacking", untested}, nil,
+		},
+		"right clock": {
+			func(s bucket.Store) bucket.Store {
+				return changed{Store: s, stat: func(info bucket.Info, err error) (bucket.Info, error) {
+					info.Modified = info.Modified.Add(-time.Hour)
+					return info, err
+				}}
+			},
+			[]string{bucket.CheckClock + ": warning", untested}, nil,
+		},
+		"deletes": {
+			func(s bucket.Store) bucket.Store { return buckettest.NoDelete{Store: s} },
+			[]string{
+				bucket.CheckCleanUp + ": warning", bucket.CheckConditionalDelete + ": not tested",
+				bucket.CheckDelete + ": warning", untested,
+			}, nil,
+		},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			report, err := bucket.Probe(t.Context(), test.store(newLocal(t)), probeOptions())
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(test.want)
+			if got := misbehaved(report); !slices.Equal(got, test.want) {
+				t.Errorf("found %q, want %q", got, test.want)
+			}
+			checkUnfit(t, report, test.unfit)
+			for _, finding := range report.Findings {
+				if !strings.HasSuffix(finding.Text, ".") {
+					t.Errorf("%s has no sentence: %q", finding.Name, finding.Text)
+				}
+			}
+		})
+	}
+}
+
+func checkUnfit(t *testing.T, report bucket.ProbeReport, names []string) {
+	t.Helper()
+	err := report.Unfit()
+	if len(names) == 0 {
+		if err != nil {
+			t.Errorf("unfit: %v", err)
+		}
+		return
+	}
+	var unfit *fault.Error
+	if !errors.As(err, &unfit) || unfit.Kind != fault.BucketUnfit || unfit.Hint == "" {
+		t.Fatalf("got %v, want an unfit bucket with a hint", err)
+	}
+	if unfit.Object != strings.Join(names, ", ") {
+		t.Errorf("unfit for %q, want %q", unfit.Object, names)
+	}
+}
+
+// The probe stays under its own folder and takes away what it wrote, also when it is interrupted.
+func TestProbeCleansUp(t *testing.T) {
+	store := newLocal(t)
+	if _, err := bucket.CreateDocument(t.Context(), store, "versions/theirs", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	for _, interruptAt := range []int64{0, 9} {
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := &recorder{Store: store, cancelAt: interruptAt, cancel: cancel}
+		_, err := bucket.Probe(ctx, seen, probeOptions())
+		if (err != nil) != (interruptAt > 0) {
+			t.Errorf("interrupted at write %d: %v", interruptAt, err)
+		}
+		cancel()
+		for _, key := range seen.keys {
+			if !strings.HasPrefix(key, manifest.DoctorPrefix+"run-1/") {
+				t.Errorf("the probe wrote %q", key)
+			}
+		}
+		for info, err := range store.List(t.Context(), "", "") {
+			if err != nil || info.Key != "versions/theirs" {
+				t.Errorf("%q is there after the probe (%v)", info.Key, err)
+			}
+		}
+	}
+}
+
+// recorder notes the keys that are written, and cancels at the Nth write.
+type recorder struct {
+	bucket.Store
+	mu       sync.Mutex
+	keys     []string
+	cancelAt int64
+	cancel   func()
+}
+
+func (r *recorder) note(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys = append(r.keys, key)
+	if int64(len(r.keys)) == r.cancelAt {
+		r.cancel()
+	}
+}
+
+func (r *recorder) Create(ctx context.Context, key string, content bucket.Content) (bucket.Info, error) {
+	r.note(key)
+	return r.Store.Create(ctx, key, content)
+}
+
+func (r *recorder) Swap(ctx context.Context, key string, old bucket.Tag, data []byte) (bucket.Tag, error) {
+	r.note(key)
+	return r.Store.Swap(ctx, key, old, data)
+}
+
+func (r *recorder) Delete(ctx context.Context, key string, tag bucket.Tag) error {
+	r.note(key)
+	return r.Store.Delete(ctx, key, tag)
+}
+
+// A bucket that refuses the first write is unfit, with the store's own hint.
+func TestProbeOfARefusingBucket(t *testing.T) {
+	for _, op := range []buckettest.Op{buckettest.OpCreate, buckettest.OpSwap} {
+		store := &buckettest.FailNth{Store: newLocal(t), Op: op, From: 1, To: 1 << 30, Err: denied(http.StatusForbidden)}
+		_, err := bucket.Probe(t.Context(), store, probeOptions())
+		if !fault.Is(err, fault.BucketUnfit) || fault.HintOf(err) != "Ask for the right." {
+			t.Errorf("%s refused: got %v (hint %q)", op, err, fault.HintOf(err))
+		}
+	}
+	store := &buckettest.FailNth{Store: newLocal(t), Op: buckettest.OpCreate, From: 1}
+	if _, err := bucket.Probe(t.Context(), store, probeOptions()); !fault.Is(err, fault.Transient) {
+		t.Errorf("a store that is down for a moment is called %v", err)
+	}
+}
+
+// Races that the store does not decide are run again after the pause that stores ask for.
+func TestProbeWaitsForAnUndecidedRace(t *testing.T) {
+	var pauses []time.Duration
+	options := probeOptions()
+	options.Sleep = func(_ context.Context, d time.Duration) error {
+		pauses = append(pauses, d)
+		return nil
+	}
+	busy := &fault.Error{Op: "create object", Kind: fault.Transient, Status: http.StatusTooManyRequests}
+	// The first create is the probe's own object, the second meets it, then come two rivals.
+	store := &buckettest.FailNth{Store: newLocal(t), Op: buckettest.OpCreate, From: 3, To: 4, Err: busy}
+	report, err := bucket.Probe(t.Context(), store, options)
+	if err != nil || report.Unfit() != nil {
+		t.Fatalf("%v, %v", err, report.Unfit())
+	}
+	if len(pauses) != 1 || pauses[0] < time.Second {
+		t.Errorf("paused %v, want once for at least a second", pauses)
+	}
+	store = &buckettest.FailNth{Store: newLocal(t), Op: buckettest.OpCreate, From: 3, To: 10, Err: busy}
+	report, err = bucket.Probe(t.Context(), store, options)
+	if err != nil || !fault.Is(report.Unfit(), fault.BucketUnfit) {
+		t.Errorf("a store that never decides: %v, %v", err, report.Unfit())
+	}
+}
+
+func TestProbeNeedsARun(t *testing.T) {
+	for _, run := range []string{"", "a/b"} {
+		if _, err := bucket.Probe(t.Context(), newLocal(t), bucket.ProbeOptions{Run: run}); err == nil {
+			t.Errorf("run %q was taken", run)
+		}
+	}
+}
