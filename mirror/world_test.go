@@ -27,12 +27,13 @@ var start = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 
 // world is a simulated feed and a folder that mirrors it, on one clock that nobody waits for.
 type world struct {
-	t     *testing.T
-	feed  *feedsim.Feed
-	clock *feedsim.Clock
-	dir   string
-	store bucket.Store // as the passes see it; may be replaced by one that misbehaves
-	runs  atomic.Int64
+	t       *testing.T
+	feed    *feedsim.Feed
+	clock   *feedsim.Clock
+	dir     string
+	store   bucket.Store // as the passes see it; may be replaced by one that misbehaves
+	runs    atomic.Int64
+	damaged bool // on purpose: the invariants are not checked at the end
 }
 
 func newWorld(t *testing.T, options feedsim.Options) *world {
