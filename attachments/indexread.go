@@ -9,7 +9,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
 	"feedmirror/internal/parquetinfo"
 	"feedmirror/manifest"
@@ -208,30 +207,4 @@ func closeAfter(c io.Closer, err *error) {
 	if closeErr := c.Close(); *err == nil && closeErr != nil {
 		*err = readFailure(closeErr)
 	}
-}
-
-// objectReaderAt reads ranges of an object; each ReadAt is one request.
-type objectReaderAt struct {
-	ctx    context.Context
-	reader bucket.Reader
-	key    string
-}
-
-// ObjectReaderAt returns an object of a bucket for reading at offsets, under ctx.
-func ObjectReaderAt(ctx context.Context, reader bucket.Reader, key string) io.ReaderAt {
-	return &objectReaderAt{ctx: ctx, reader: reader, key: key}
-}
-
-// ReadAt implements io.ReaderAt.
-func (o *objectReaderAt) ReadAt(p []byte, offset int64) (n int, err error) {
-	body, _, err := o.reader.Open(o.ctx, o.key, offset, int64(len(p)))
-	if err != nil {
-		return 0, err
-	}
-	defer closeAfter(body, &err)
-	n, err = io.ReadFull(body, p)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF
-	}
-	return n, err
 }
