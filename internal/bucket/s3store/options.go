@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
@@ -165,17 +164,7 @@ func oneOf[T ~string](text string, values []T) bool {
 }
 
 func newClient(ctx context.Context, options Options) (*s3.Client, error) {
-	var load []func(*config.LoadOptions) error
-	if options.HTTPClient != nil {
-		load = append(load, config.WithHTTPClient(options.HTTPClient))
-	}
-	if options.Region != "" {
-		load = append(load, config.WithRegion(options.Region))
-	}
-	if options.Credentials != nil {
-		load = append(load, config.WithCredentialsProvider(options.Credentials))
-	}
-	settings, err := config.LoadDefaultConfig(ctx, load...)
+	settings, err := loadConfig(ctx, options)
 	if err != nil {
 		return nil, &fault.Error{
 			Op: "open bucket", Object: "s3://" + options.Bucket, Side: fault.SideConfig, Kind: fault.Usage,
