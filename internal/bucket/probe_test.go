@@ -68,6 +68,16 @@ func (w *weakSwap) Swap(ctx context.Context, key string, old bucket.Tag, data []
 	return (&buckettest.IgnoreConditions{Store: w.Store}).Swap(ctx, key, old, data)
 }
 
+// overAbsent overwrites where a swap expected that nothing stands.
+type overAbsent struct{ bucket.Store }
+
+func (o overAbsent) Swap(ctx context.Context, key string, old bucket.Tag, data []byte) (bucket.Tag, error) {
+	if old == bucket.Absent {
+		return (&buckettest.IgnoreConditions{Store: o.Store}).Swap(ctx, key, old, data)
+	}
+	return o.Store.Swap(ctx, key, old, data)
+}
+
 // meeting holds the first writer of a key until a second one comes, or a moment has passed.
 func meeting() func(key string) {
 	var mu sync.Mutex
@@ -215,6 +225,22 @@ func TestProbeNamesWhatIsLacking(t *testing.T) {
 			func(s bucket.Store) bucket.Store { return &buckettest.WeakCreate{Store: s, Between: meeting()} },
 			[]string{bucket.CheckAtomicCreate + ": lacking", untested}, []string{bucket.CheckAtomicCreate},
 		},
+		"honest answers": {
+			func(s bucket.Store) bucket.Store {
+				return changed{Store: s, make: func(ctx context.Context, key string, content bucket.Content) (bucket.Info, error) {
+					info, err := s.Create(ctx, key, content)
+					if err == nil && strings.Contains(key, "/create-") {
+						err = &fault.Error{Op: "create object", Object: key, Kind: fault.Exists}
+					}
+					return info, err
+				}}
+			},
+			[]string{bucket.CheckAtomicCreate + ": lacking", untested}, []string{bucket.CheckAtomicCreate},
+		},
+		"a condition on nothing": {
+			func(s bucket.Store) bucket.Store { return overAbsent{s} },
+			[]string{bucket.CheckCompareAndSwap + ": lacking", untested}, []string{bucket.CheckCompareAndSwap},
+		},
 		"atomic swap": {
 			func(s bucket.Store) bucket.Store { return &weakSwap{s, meeting()} },
 			[]string{bucket.CheckCompareAndSwap + ": lacking", untested}, []string{bucket.CheckCompareAndSwap},
@@ -319,12 +345,32 @@ func TestProbeNamesWhatIsLacking(t *testing.T) {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
 			checkUnfit(t, report, test.unfit)
+			checkTold(t, report, name)
 			for _, finding := range report.Findings {
 				if !strings.HasSuffix(finding.Text, ".") {
 					t.Errorf("%s has no sentence: %q", finding.Name, finding.Text)
 				}
 			}
 		})
+	}
+}
+
+// checkTold holds the sentence of a race against what its store did.
+func checkTold(t *testing.T, report bucket.ProbeReport, name string) {
+	t.Helper()
+	want := map[string][2]string{
+		"atomic create":          {bucket.CheckAtomicCreate, "writers at once were told that they had won"},
+		"atomic swap":            {bucket.CheckCompareAndSwap, "writers at once were told that they had won"},
+		"honest answers":         {bucket.CheckAtomicCreate, "told that it had lost was stored"},
+		"a condition on nothing": {bucket.CheckCompareAndSwap, "expected nothing went through"},
+		"conditions":             {bucket.CheckAtomicCreate, "taken could be created again"},
+	}
+	told, asked := want[name]
+	if !asked {
+		return
+	}
+	if finding, _ := report.Finding(told[0]); !strings.Contains(finding.Text, told[1]) {
+		t.Errorf("%s says %q, want %q in it", told[0], finding.Text, told[1])
 	}
 }
 
