@@ -22,9 +22,13 @@ type azureContainer struct{ *container.Client }
 // and the HTTP status.
 func (c azureContainer) put(t *testing.T, key, body string, conditions blob.ModifiedAccessConditions, sum []byte) (azcore.ETag, int) {
 	t.Helper()
+	var validation blob.TransferValidationType
+	if sum != nil {
+		validation = blob.TransferValidationTypeMD5(sum)
+	}
 	answer, err := c.NewBlockBlobClient(key).Upload(t.Context(), streaming.NopCloser(strings.NewReader(body)), &blockblob.UploadOptions{
 		AccessConditions:        &blob.AccessConditions{ModifiedAccessConditions: &conditions},
-		TransactionalContentMD5: sum,
+		TransactionalValidation: validation,
 	})
 	if err != nil {
 		return "", azureStatus(t, err)

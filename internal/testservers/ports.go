@@ -1,6 +1,7 @@
 package testservers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,12 +12,13 @@ import (
 // before the server does; start tries again with other ports then.
 func freePorts(n int) ([]int, error) {
 	var (
+		config    net.ListenConfig
 		ports     []int
 		listeners []net.Listener
 		failure   error
 	)
 	for range n {
-		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+		listener, err := config.Listen(context.Background(), "tcp4", "127.0.0.1:0")
 		if err != nil {
 			failure = fmt.Errorf("find free port: %w", err)
 			break

@@ -101,7 +101,8 @@ func launch(p plan, program, dir string, ports []int) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make log: %w", err)
 	}
-	command := exec.Command(program, arguments...)
+	// It outlives the test that asked first: stop ends it, no context does.
+	command := exec.CommandContext(context.Background(), program, arguments...)
 	command.Dir = dir
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = attributes()
