@@ -111,6 +111,13 @@ func orDefault[T comparable](value *T, fallback T) {
 	}
 }
 
+// CheckURL returns an error unless the API key may be sent to an address: https, or http on
+// loopback, without user, query and fragment. The error never repeats those.
+func CheckURL(raw string) error {
+	_, err := parseBase(raw)
+	return err
+}
+
 // parseBase accepts what a key may be sent to. The error never repeats a user or query part.
 func parseBase(raw string) (*url.URL, error) {
 	base, err := url.Parse(raw)
