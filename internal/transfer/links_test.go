@@ -359,9 +359,9 @@ func TestUnknownCertificateIsFinal(t *testing.T) {
 
 func TestContextEndsTheJob(t *testing.T) {
 	run(t, Options{}, func(w *world) {
-		files := make([]File, 500)
+		files := make([]File, 60)
 		for i := range files {
-			files[i] = w.add(fmt.Sprintf("document:%d", i), 3<<20*(i%2)+10)
+			files[i] = w.add(fmt.Sprintf("document:%d", i), 2<<20*(i%2)+10)
 		}
 		w.handle = func(v visit) { v.drip(1000, time.Second) }
 		ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)

@@ -107,10 +107,11 @@ func TestConcurrencyIsKept(t *testing.T) {
 func TestSequenceIsPulledAsNeeded(t *testing.T) {
 	run(t, Options{Concurrency: 4}, func(w *world) {
 		file := w.add("document:a", 10)
-		pulled, ended, most := 0, 0, 0
+		var pulled atomic.Int64
+		ended, most := int64(0), int64(0)
 		job := Job{Dataset: "ds", Version: 7, Lifetime: time.Hour, Files: func(yield func(File, error) bool) {
-			for i := range 20_000 {
-				pulled++
+			for i := range 5_000 {
+				pulled.Add(1)
 				next := file
 				next.Key = fmt.Sprintf("data/%d", i)
 				if !yield(next, nil) {
@@ -118,18 +119,15 @@ func TestSequenceIsPulledAsNeeded(t *testing.T) {
 				}
 			}
 		}}
-		var mu sync.Mutex
 		w.create = func(_ context.Context, _ string, c bucket.Content) (bucket.Info, error) {
 			_, err := io.Copy(io.Discard, c.Body)
 			return bucket.Info{}, err
 		}
 		summary, err := w.engine.Copy(w.t.Context(), job, func(File, Outcome) {
-			mu.Lock()
-			defer mu.Unlock()
 			ended++
-			most = max(most, pulled-ended)
+			most = max(most, pulled.Load()-ended)
 		})
-		if err != nil || summary.Copied != 20_000 {
+		if err != nil || summary.Copied != 5_000 {
 			t.Fatalf("summary %+v, %v", summary, err)
 		}
 		if most > 3*maxBatch {
