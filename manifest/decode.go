@@ -76,6 +76,10 @@ type group struct {
 	// loose is for members that need not be lists of files: what has no name, size or checksum
 	// is left alone.
 	loose bool
+	// foreign is for members at the top that no document names. Where groups stand at the top,
+	// one of them can be a group of files of a kind we do not know, which must not be dropped: an
+	// entry with a path, a size and a checksum is taken for one, anything less is left alone.
+	foreign bool
 }
 
 // groupOf returns the group that a member's name stands for.
@@ -100,7 +104,7 @@ func groupOf(name string) (group, bool) {
 func (d *manifestDecoder) member(name string) error {
 	g, isGroup := groupOf(name)
 	if !isGroup && name != "files" && name != "datasetId" && name != "version" {
-		return nil
+		return d.group(group{name: name, loose: true, foreign: true})
 	}
 	if d.seen[name] {
 		return fmt.Errorf("%s stands twice", name)
@@ -210,7 +214,7 @@ func (d *manifestDecoder) entry(g group, position int) error {
 	if err != nil {
 		return fmt.Errorf("%s entry %d: %w", Quote(g.name), position+1, err)
 	}
-	if g.loose && entry.IsEmpty() {
+	if g.loose && entry.IsEmpty() || g.foreign && !entry.isWholeFile() {
 		return nil
 	}
 	if err := d.take(g, entry); err != nil {

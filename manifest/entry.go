@@ -42,6 +42,9 @@ func (e Entry) IsEmpty() bool {
 	return e.Path == "" && e.File == "" && e.SHA256.IsZero() && e.Size < 0 && e.URL == ""
 }
 
+// isWholeFile reports whether the entry says all that makes it a file.
+func (e Entry) isWholeFile() bool { return e.Path != "" && e.Size >= 0 && !e.SHA256.IsZero() }
+
 // AsFile returns the entry as a file of the kind that its path names. The name is checked, and
 // size and sha256 must be there.
 func (e Entry) AsFile() (File, error) {

@@ -38,6 +38,7 @@ type world struct {
 
 func newWorld(t *testing.T, options feedsim.Options) *world {
 	t.Helper()
+	t.Parallel() // worlds share nothing, and mostly wait for the disk
 	clock := feedsim.NewClock(start)
 	options.Seed, options.Clock = 7, clock
 	simulated, err := feedsim.Start(options)
