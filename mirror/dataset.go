@@ -102,18 +102,7 @@ func (w *worker) run(ctx context.Context) {
 // load reads what the bucket holds of the dataset, and finishes decisions that stand.
 func (w *worker) load(ctx context.Context) error {
 	w.Observer.Stage(w.target.dataset, "reading what is held")
-	var err error
-	if w.holding, err = state.LoadHolding(ctx, w.Store, w.target.dataset); err != nil {
-		return err
-	}
-	if w.pointer, _, err = state.Read[state.Pointer](ctx, w.Store, manifest.PointerKey(w.target.dataset)); err != nil {
-		return err
-	}
-	from := manifest.Number(0)
-	if w.pointer != nil && !w.target.full {
-		from = w.pointer.Version
-	}
-	if err := state.ReadNotes(ctx, w.Store, w.target.dataset, w.holding, from); err != nil {
+	if err := w.read(ctx); err != nil {
 		return err
 	}
 	if !w.target.owed && !w.target.full {
@@ -131,6 +120,21 @@ func (w *worker) load(ctx context.Context) error {
 		w.moved(change)
 	}
 	return nil
+}
+
+func (w *worker) read(ctx context.Context) error {
+	var err error
+	if w.holding, err = state.LoadHolding(ctx, w.Store, w.target.dataset); err != nil {
+		return err
+	}
+	if w.pointer, _, err = state.Read[state.Pointer](ctx, w.Store, manifest.PointerKey(w.target.dataset)); err != nil {
+		return err
+	}
+	from := manifest.Number(0)
+	if w.pointer != nil && !w.target.full {
+		from = w.pointer.Version
+	}
+	return state.ReadNotes(ctx, w.Store, w.target.dataset, w.holding, from)
 }
 
 // list reads the chain above what is held; the whole chain where there is reason to compare it.

@@ -46,12 +46,16 @@ type versionCopy struct {
 	failures    []error
 }
 
+func newVersionCopy(w *worker, s step) *versionCopy {
+	held, _ := w.holding.Find(s.number)
+	return &versionCopy{worker: w, step: s, claimed: held.Claimed, streamed: map[string]bool{}}
+}
+
 // copyVersion returns the committed version, or why it could not be committed.
 func (w *worker) copyVersion(ctx context.Context, s step) (*state.Committed, error) {
-	held, _ := w.holding.Find(s.number)
-	c := &versionCopy{worker: w, step: s, claimed: held.Claimed, streamed: map[string]bool{}}
+	c := newVersionCopy(w, s)
 	w.Observer.Stage(w.target.dataset, fmt.Sprintf("version %d", s.number))
-	for _, stage := range []func(context.Context) error{c.read, c.readManifest, c.crossCheck, c.claim, c.copyFiles} {
+	for _, stage := range []func(context.Context) error{c.readAnswer, c.readManifest, c.crossCheck, c.claim, c.copyFiles} {
 		if err := stage(ctx); err != nil {
 			return nil, err
 		}
@@ -59,8 +63,8 @@ func (w *worker) copyVersion(ctx context.Context, s step) (*state.Committed, err
 	return c.commit(ctx)
 }
 
-// read asks for the version once. Its attachments are kept as hashes only.
-func (c *versionCopy) read(ctx context.Context) error {
+// readAnswer asks for the version once. Its attachments are kept as hashes only.
+func (c *versionCopy) readAnswer(ctx context.Context) error {
 	c.names = new(attachments.Names)
 	c.answered = nil
 	answer, err := c.Feed.Version(ctx, c.target.dataset, c.number, func(e feed.Entry) error {
