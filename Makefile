@@ -28,7 +28,7 @@ OUT := .tools/out
 BUILD_FLAGS := -trimpath -buildvcs=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-.PHONY: help tools build demo test lint vet race fuzz cover acceptance clean
+.PHONY: help tools build demo test lint golangci-tool golangci vet race fuzz cover acceptance clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -43,12 +43,17 @@ build: ## build the static program bin/mirror
 demo: build ## build, then mirror a simulated feed into a folder: no key, no cloud
 	@$(BIN) demo
 
-test: tools lint vet race ## install the tools, then lint, vet and run every test with the race detector; a skipped test fails
+test: tools golangci vet race ## install the tools, then lint, vet and run every test with the race detector; a skipped test fails
 
-lint: ## golangci-lint, with the import rules of the packages
+lint: golangci-tool golangci ## golangci-lint, with the import rules of the packages
+
+golangci-tool:
 	@scripts/tools golangci-lint
-	echo "golangci-lint $(PKG)"
-	CGO_ENABLED=0 GOFLAGS="$$(go env GOFLAGS) -trimpath" .tools/bin/golangci-lint run $(PKG)
+
+# Serial: two runs at once on a machine, say of two checkouts, wait for each other.
+golangci:
+	@echo "golangci-lint $(PKG)"
+	CGO_ENABLED=0 GOFLAGS="$$(go env GOFLAGS) -trimpath" .tools/bin/golangci-lint run --allow-serial-runners $(PKG)
 
 vet:
 	@echo "go vet $(PKG)"
