@@ -20,22 +20,25 @@ func listed(t *testing.T, feed *feedsim.Feed, dataset, order string, after int) 
 	t.Helper()
 	var numbers []int64
 	query := url.Values{"order": {order}, "after": {fmt.Sprint(after)}}
-	for {
+	for page := 0; ; page++ {
+		if page > 10 {
+			t.Fatalf("the list does not end: %v", numbers)
+		}
 		status, body := call(t, feed, http.MethodGet, "/v1/feeds/datasets/"+dataset+"/versions?"+query.Encode(), "")
-		var page struct {
+		var shown struct {
 			Versions   []versionAnswer
 			NextCursor *string
 		}
-		if err := json.Unmarshal(body, &page); err != nil || status != http.StatusOK {
+		if err := json.Unmarshal(body, &shown); err != nil || status != http.StatusOK {
 			t.Fatalf("%d %v %s", status, err, body)
 		}
-		for _, v := range page.Versions {
+		for _, v := range shown.Versions {
 			numbers = append(numbers, v.Version)
 		}
-		if page.NextCursor == nil || *page.NextCursor == "" {
+		if shown.NextCursor == nil || *shown.NextCursor == "" {
 			return numbers
 		}
-		query.Set("cursor", *page.NextCursor)
+		query.Set("cursor", *shown.NextCursor)
 	}
 }
 
