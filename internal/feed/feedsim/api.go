@@ -89,9 +89,8 @@ func (f *Feed) answerAPI(x *exchange, where route) answer {
 
 // resolve finds the answer to a route.
 func (f *Feed) resolve(x *exchange, where route) (answer, *refusal) {
-	signs := where.resource == "versions" && where.action == "links"
 	wanted := http.MethodGet
-	if signs {
+	if where.resource == "versions" && where.action == "links" {
 		wanted = http.MethodPost
 	}
 	switch {
@@ -106,19 +105,32 @@ func (f *Feed) resolve(x *exchange, where route) (answer, *refusal) {
 	if refused != nil {
 		return answer{}, refused
 	}
+	if where.resource == "versions" && where.number != "" {
+		return f.resolveVersion(x, dataset, where)
+	}
+	if where.number != "" {
+		return answer{}, errUnknownPath
+	}
 	query := x.http.URL.Query()
-	switch {
-	case where.resource == "":
+	switch where.resource {
+	case "":
 		return f.showDataset(dataset)
-	case where.resource == "schema" && where.number == "":
+	case "schema":
 		return f.showSchema(dataset, query.Get("version"))
-	case where.resource == "schemas" && where.number == "":
+	case "schemas":
 		return f.listSchemas(dataset)
-	case where.resource == "versions" && where.number == "":
+	case "versions":
 		return f.listVersions(dataset, query)
-	case where.resource == "versions" && where.action == "":
+	}
+	return answer{}, errUnknownPath
+}
+
+// resolveVersion finds the answer to a route below one version.
+func (f *Feed) resolveVersion(x *exchange, dataset *Dataset, where route) (answer, *refusal) {
+	switch where.action {
+	case "":
 		return f.showVersion(x, dataset, where.number)
-	case signs:
+	case "links":
 		return f.signLinks(x, dataset, where.number)
 	}
 	return answer{}, errUnknownPath

@@ -34,18 +34,7 @@ func portrait(t *testing.T, assume feedsim.Assume) string {
 		}
 		fmt.Fprintf(&out, "%s %s %s %q\n%s\n", method, path, response.Status, response.Header.Get("Retry-After"), answer)
 	}
-	permits := addDataset(t, feed, feedsim.DatasetSpec{ID: "ds_a", Character: feedsim.Points, Rows: 6})
-	plain := addDataset(t, feed, feedsim.DatasetSpec{ID: "ds_b", Place: "us", Character: feedsim.Plain, Rows: 6})
-	zones := addDataset(t, feed, feedsim.DatasetSpec{ID: "ds_c", Character: feedsim.Polygons, Rows: 6})
-	for _, spec := range []feedsim.ReleaseSpec{{}, {Change: 2}, {Major: true}, {ReplaceIDs: true}, {Empty: true}} {
-		for _, dataset := range []*feedsim.Dataset{permits, plain, zones} {
-			release(t, dataset, spec)
-		}
-	}
-	if err := zones.ReleaseAgain(2); err != nil {
-		t.Fatal(err)
-	}
-	zones.Unsubscribe()
+	zones := addThree(t, feed)
 	const root = "/v1/feeds/datasets"
 	show("GET", root, "")
 	show("GET", root+"/ds_b", "")
@@ -84,6 +73,26 @@ func portrait(t *testing.T, assume feedsim.Assume) string {
 	show("GET", root+"/ds_b/versions/2", "")
 	volatile := regexp.MustCompile(`127\.0\.0\.1:\d+|X-Feed-Signature=[0-9a-f]+`)
 	return volatile.ReplaceAllString(out.String(), "*")
+}
+
+// addThree adds three datasets with five versions each and returns the last, unsubscribed and with one withdrawn.
+func addThree(t *testing.T, feed *feedsim.Feed) *feedsim.Dataset {
+	t.Helper()
+	datasets := []*feedsim.Dataset{
+		addDataset(t, feed, feedsim.DatasetSpec{ID: "ds_a", Character: feedsim.Points, Rows: 6}),
+		addDataset(t, feed, feedsim.DatasetSpec{ID: "ds_b", Place: "us", Character: feedsim.Plain, Rows: 6}),
+		addDataset(t, feed, feedsim.DatasetSpec{ID: "ds_c", Character: feedsim.Polygons, Rows: 6}),
+	}
+	for _, spec := range []feedsim.ReleaseSpec{{}, {Change: 2}, {Major: true}, {ReplaceIDs: true}, {Empty: true}} {
+		for _, dataset := range datasets {
+			release(t, dataset, spec)
+		}
+	}
+	if err := datasets[2].ReleaseAgain(2); err != nil {
+		t.Fatal(err)
+	}
+	datasets[2].Unsubscribe()
+	return datasets[2]
 }
 
 // linkTo finds the link to a file in an answer of any shape.

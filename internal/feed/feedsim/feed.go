@@ -105,7 +105,7 @@ func serve(handler http.Handler, authority *authority) (listener, error) {
 	if authority != nil {
 		l.base = "https://" + socket.Addr().String()
 		l.server.TLSConfig = authority.config.Clone() // net/http writes to it
-		l.server.ErrorLog = quietLog() // clients that refuse the authority are a test's business, not the console's
+		l.server.ErrorLog = quietLog()                // clients that refuse the authority are a test's business, not the console's
 		go func() { l.done <- l.server.ServeTLS(socket, "", "") }()
 		return l, nil
 	}

@@ -109,40 +109,37 @@ func (f *Feed) showDataset(dataset *Dataset) (answer, *refusal) {
 
 // listVersions answers the chain. A cursor is the number of the last version shown.
 func (f *Feed) listVersions(dataset *Dataset, query url.Values) (answer, *refusal) {
-	after := int64(0)
+	ascending := query.Get("order") == "asc"
+	wanted := func(int64) bool { return true }
 	if text := query.Get("after"); text != "" {
-		var err error
-		if after, err = strconv.ParseInt(text, 10, 64); err != nil {
+		after, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
 			return answer{}, invalid("after is not a number.")
 		}
+		wanted = func(number int64) bool { return number > after }
 	}
-	ascending := query.Get("order") == "asc"
-	last, resumed := int64(0), false
+	passed := func(int64) bool { return false }
 	if text := query.Get("cursor"); text != "" {
-		if last, resumed = f.position(text); !resumed {
+		last, ok := f.position(text)
+		if !ok {
 			return answer{}, invalid("The cursor is not one of ours.")
 		}
+		passed = func(number int64) bool { return number == last || (number < last) == ascending }
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	shown := dataset.listed()
+	shown := slices.DeleteFunc(dataset.listed(), func(v *version) bool { return !wanted(v.number) || passed(v.number) })
 	if !ascending {
 		slices.Reverse(shown)
 	}
-	items, next := []object{}, int64(0)
-	for _, v := range shown {
-		passed := resumed && (ascending && v.number <= last || !ascending && v.number >= last)
-		if v.number <= after || passed {
-			continue
-		}
-		if len(items) == f.options.PageSize {
-			break
-		}
-		items = append(items, v.object())
-		next = v.number
+	next := int64(0)
+	if len(shown) > f.options.PageSize {
+		shown = shown[:f.options.PageSize]
+		next = shown[len(shown)-1].number
 	}
-	if len(items) < f.options.PageSize || next == shown[len(shown)-1].number {
-		next = 0
+	items := make([]object, len(shown))
+	for i, v := range shown {
+		items[i] = v.object()
 	}
 	return jsonAnswer(f.page("versions", items, next), nil), nil
 }

@@ -73,13 +73,17 @@ func (f *Feed) faultFor(r Request) Fault {
 }
 
 func (rule Rule) matches(r Request) bool {
-	resource := rule.Resource == "" || rule.Resource == r.Resource || rule.Resource == "-" && r.Resource == ""
-	return resource &&
-		(rule.Side == "" || rule.Side == r.Side) &&
-		(rule.Method == "" || rule.Method == r.Method) &&
-		strings.Contains(r.Path, rule.Path) &&
-		(rule.Dataset == "" || rule.Dataset == r.Dataset) &&
-		(rule.Version == 0 || rule.Version == r.Version) &&
-		(rule.File == "" || rule.File == r.File) &&
-		(rule.Match == nil || rule.Match(r))
+	resource := r.Resource
+	if rule.Resource == "-" && resource == "" {
+		resource = "-"
+	}
+	return allows(rule.Resource, resource) && allows(rule.Side, r.Side) && allows(rule.Method, r.Method) &&
+		allows(rule.Dataset, r.Dataset) && allows(rule.Version, r.Version) && allows(rule.File, r.File) &&
+		strings.Contains(r.Path, rule.Path) && (rule.Match == nil || rule.Match(r))
+}
+
+// allows tells whether a rule's field is empty or has the value.
+func allows[T comparable](wanted, value T) bool {
+	var empty T
+	return wanted == empty || wanted == value
 }
