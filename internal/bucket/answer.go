@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"feedmirror/internal/fault"
+	"feedmirror/internal/netclient"
 )
 
 // MediaType returns the Content-Type of an object. Data is opaque: its bytes are the feed's.
@@ -51,13 +52,7 @@ func RetryAfter(header http.Header) time.Duration {
 
 // WithoutAddress returns the cause inside of a *url.Error, whose text shows the address: upload
 // sessions and signed requests carry a credential there.
-func WithoutAddress(err error) error {
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		return failed.Err
-	}
-	return err
-}
+func WithoutAddress(err error) error { return netclient.Cause(err) }
 
 // Untrusted reports whether the server's certificate was refused. Sending again does not help, a
 // CA file may.

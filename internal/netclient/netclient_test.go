@@ -43,7 +43,11 @@ func mustNew(t *testing.T, options netclient.Options) *http.Client {
 
 func get(t *testing.T, client *http.Client, address string) (*http.Response, string, error) {
 	t.Helper()
-	answer, err := client.Get(address)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
 	if err != nil {
 		return nil, "", err
 	}
@@ -99,7 +103,7 @@ func connectProxy(t *testing.T) (address string, tunnels *atomic.Int64) {
 			return
 		}
 		tunnels.Add(1)
-		target, err := net.Dial("tcp", r.Host)
+		target, err := new(net.Dialer).DialContext(r.Context(), "tcp", r.Host)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
@@ -258,7 +262,11 @@ func TestSlowBodyIsNotLimited(t *testing.T) {
 	if client.Timeout != 0 {
 		t.Fatalf("the client limits a whole request to %s", client.Timeout)
 	}
-	answer, err := client.Get(server.URL)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

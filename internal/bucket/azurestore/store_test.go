@@ -166,7 +166,7 @@ func TestBlockIsSentAgain(t *testing.T) {
 		if strings.Contains(r.URL.RawQuery, "blockid=") && blocks.Add(1) == 2 {
 			_, _ = io.Copy(io.Discard, r.Body)
 			answer := httptest.NewRecorder()
-			refuse(http.StatusServiceUnavailable, "ServerBusy")(answer, httptest.NewRequest(http.MethodPut, "/", http.NoBody))
+			refuse(http.StatusServiceUnavailable, "ServerBusy")(answer, httptest.NewRequestWithContext(r.Context(), http.MethodPut, "/", http.NoBody))
 			result := answer.Result()
 			result.Header.Del("Retry-After")
 			result.Request = r

@@ -118,10 +118,10 @@ func (s *Store) stage(ctx context.Context, key string, blobClient *blockblob.Cli
 	buffer := make([]byte, s.block)
 	for {
 		n, err := io.ReadFull(body, buffer)
-		if err == io.EOF {
+		if err == io.EOF { //nolint:errorlint // a source's error that wraps io.EOF is no end of the body
 			return blocks, nil
 		}
-		if err != nil && err != io.ErrUnexpectedEOF {
+		if err != nil && err != io.ErrUnexpectedEOF { //nolint:errorlint // likewise
 			return nil, fmt.Errorf("create object %s: %w", key, err)
 		}
 		id := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(bytes.Clone(attempt), uint32(len(blocks))))

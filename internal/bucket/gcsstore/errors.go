@@ -57,30 +57,53 @@ func (s *Store) judge(failure *fault.Error, answer *googleapi.Error) {
 	failure.Status = answer.Code
 	failure.After = bucket.RetryAfter(answer.Header)
 	failure.Err = errors.New(reason(answer))
-	switch code := answer.Code; {
-	case code == http.StatusPreconditionFailed && failure.Op == opCreate:
-		failure.Kind = fault.Exists
-	case code == http.StatusPreconditionFailed:
-		failure.Kind = fault.Conflict
-	case code == http.StatusConflict:
-		failure.Kind = fault.Contended
-	case code == http.StatusNotFound && (failure.Op == opCreate || failure.Op == opList):
-		failure.Kind = fault.BucketUnfit
+	failure.Kind = kindOf(failure.Op, answer)
+	switch failure.Kind {
+	case fault.BucketUnfit:
 		failure.Hint = "Create the bucket " + s.options.Bucket + ", or correct its name in --bucket."
-	case code == http.StatusNotFound:
-		failure.Kind = fault.NotFound
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		failure.Kind = fault.Denied
+	case fault.Denied:
 		failure.Hint = s.deniedHint(answer)
-	case code == http.StatusBadRequest && checksumRefused(answer):
-		failure.Kind = fault.WrongBytes
-	case code == http.StatusBadRequest && requesterPays(answer):
-		failure.Kind = fault.Denied
-		failure.Hint = s.deniedHint(answer)
-	case code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests || code >= 500:
-		failure.Kind = fault.Transient
+	}
+}
+
+// kindOf reads the status of an answer; what a few of them mean depends on the operation.
+func kindOf(op string, answer *googleapi.Error) fault.Kind {
+	switch code := answer.Code; code {
+	case http.StatusPreconditionFailed:
+		if op == opCreate {
+			return fault.Exists
+		}
+		return fault.Conflict
+	case http.StatusConflict:
+		return fault.Contended
+	case http.StatusNotFound:
+		if op == opCreate || op == opList {
+			return fault.BucketUnfit // only the bucket can be missing there
+		}
+		return fault.NotFound
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fault.Denied
+	case http.StatusBadRequest:
+		return kindOfBadRequest(answer)
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return fault.Transient
 	default:
-		failure.Kind = fault.Unsupported
+		if code >= http.StatusInternalServerError {
+			return fault.Transient
+		}
+		return fault.Unsupported
+	}
+}
+
+// kindOfBadRequest tells apart by text what the service answers with one status.
+func kindOfBadRequest(answer *googleapi.Error) fault.Kind {
+	switch {
+	case checksumRefused(answer):
+		return fault.WrongBytes
+	case requesterPays(answer):
+		return fault.Denied
+	default:
+		return fault.Unsupported
 	}
 }
 

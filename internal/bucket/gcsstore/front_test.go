@@ -40,7 +40,12 @@ type front struct {
 // ignores; 200 when the delete goes on.
 func (f *front) deleteStatus(t *testing.T, target string, r *http.Request) int {
 	want := r.URL.Query().Get("ifGenerationMatch")
-	answer, err := http.Get(target + r.URL.EscapedPath())
+	look, err := http.NewRequestWithContext(r.Context(), http.MethodGet, target+r.URL.EscapedPath(), http.NoBody)
+	if err != nil {
+		t.Errorf("look before delete: %v", err)
+		return http.StatusBadGateway
+	}
+	answer, err := http.DefaultClient.Do(look)
 	if err != nil {
 		t.Errorf("look before delete: %v", err)
 		return http.StatusBadGateway

@@ -20,27 +20,32 @@ func TestSizesAroundTheChunk(t *testing.T) {
 	const chunk = 8 << 20
 	store := openStore(t)
 	for _, size := range []int{0, 1, chunk - 1, chunk, chunk + 1, 2 * chunk, 2*chunk + 1} {
-		key := fmt.Sprintf("sizes/%d", size)
-		data := bytesOf(size)
-		info, err := store.Create(t.Context(), key, content(data, bucket.Data))
-		if err != nil {
-			t.Fatalf("%d bytes: %v", size, err)
-		}
-		want := fmt.Sprintf("crc32c:%08x", crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
-		if info.Size != int64(size) || info.Checksum != want || info.Tag == bucket.Absent {
-			t.Errorf("%d bytes: the answer is %+v", size, info)
-		}
-		stands, err := store.Stat(t.Context(), key)
-		if err != nil || stands.Size != info.Size || stands.Tag != info.Tag || stands.Checksum != want {
-			t.Errorf("%d bytes: stat says %+v, %v, want %+v", size, stands, err, info)
-		}
-		got, read, err := bucket.ReadAll(t.Context(), store, key, 1<<30)
-		if err != nil || !bytes.Equal(got, data) {
-			t.Errorf("%d bytes: read %d, %v", size, len(got), err)
-		}
-		if size > 0 && (read.Tag != info.Tag || read.Size != info.Size || read.Checksum != want || read.Modified.IsZero()) {
-			t.Errorf("%d bytes: open says %+v, want %+v", size, read, info)
-		}
+		t.Run(fmt.Sprint(size), func(t *testing.T) { checkSize(t, store, size) })
+	}
+}
+
+// checkSize creates an object and compares what each method says of it.
+func checkSize(t *testing.T, store *gcsstore.Store, size int) {
+	key := fmt.Sprintf("sizes/%d", size)
+	data := bytesOf(size)
+	info, err := store.Create(t.Context(), key, content(data, bucket.Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("crc32c:%08x", crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
+	if info.Size != int64(size) || info.Checksum != want || info.Tag == bucket.Absent {
+		t.Errorf("the answer is %+v", info)
+	}
+	stands, err := store.Stat(t.Context(), key)
+	if err != nil || stands.Size != info.Size || stands.Tag != info.Tag || stands.Checksum != want {
+		t.Errorf("stat says %+v, %v, want %+v", stands, err, info)
+	}
+	got, read, err := bucket.ReadAll(t.Context(), store, key, 1<<30)
+	if err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read %d bytes, %v", len(got), err)
+	}
+	if read.Tag != info.Tag || read.Size != info.Size || read.Checksum != want || read.Modified.IsZero() {
+		t.Errorf("open says %+v, want %+v", read, info)
 	}
 }
 
