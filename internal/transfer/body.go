@@ -59,7 +59,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.idle.Stop()
 	b.opts.Counts.Bytes.Add(int64(n))
 	switch {
-	case err == io.EOF: //nolint:errorlint // readers return it bare
+	case err == io.EOF:
 		b.err = io.EOF
 	case err != nil:
 		b.err = b.reason(err)

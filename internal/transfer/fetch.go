@@ -140,6 +140,20 @@ func (f *fetch) spend(p *problem) error {
 	if f.ctx.Err() != nil {
 		return context.Cause(f.ctx)
 	}
+	if f.book(p) {
+		return f.fault(p)
+	}
+	if p.after > f.engine.opts.MaxWait {
+		p.cause = fmt.Errorf("%w; asked to wait %s, which is longer than we do", p.cause, p.after)
+		return f.fault(p)
+	}
+	f.engine.opts.Counts.Retries.Add(1)
+	f.stale = f.stale || p.verdict == renew || p.verdict == renewLater || p.verdict == wrong
+	return f.wait(p)
+}
+
+// book counts a failed try and reports whether it was the last.
+func (f *fetch) book(p *problem) bool {
 	f.tries++
 	over := f.tries >= f.engine.opts.Attempts
 	switch p.verdict {
@@ -158,16 +172,7 @@ func (f *fetch) spend(p *problem) error {
 		over = true
 	case accepted, again, renewLater:
 	}
-	if over {
-		return f.fault(p)
-	}
-	f.engine.opts.Counts.Retries.Add(1)
-	f.stale = f.stale || p.verdict == renew || p.verdict == renewLater || p.verdict == wrong
-	if p.after > f.engine.opts.MaxWait {
-		p.cause = fmt.Errorf("%w; asked to wait %s, which is longer than we do", p.cause, p.after)
-		return f.fault(p)
-	}
-	return f.wait(p)
+	return over
 }
 
 // wait pauses before the next try: a refused link or a body to start over is answered at once.

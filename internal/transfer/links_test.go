@@ -275,7 +275,7 @@ func TestLinkIsSentAsItIs(t *testing.T) {
 		`/quo"te?<x>|{y}^[z]\`, "/a?b?c=d?", "/star*(paren)'", "/%zz?%",
 	} {
 		t.Run(target, func(t *testing.T) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
