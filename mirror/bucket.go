@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 	"feedmirror/state"
@@ -22,7 +21,7 @@ func (p *pass) prepareBucket(ctx context.Context, layout *state.Layout) error {
 		return nil
 	}
 	p.Observer.Stage("", "testing what the bucket guarantees")
-	probe, err := bucket.Probe(ctx, p.Store, bucket.ProbeOptions{Run: p.Run})
+	probe, err := p.Probe(ctx)
 	if err != nil {
 		return unfitBucket(err)
 	}
@@ -30,7 +29,7 @@ func (p *pass) prepareBucket(ctx context.Context, layout *state.Layout) error {
 		return err
 	}
 	_, err = state.SaveLayout(ctx, p.Store, p.Pause, state.Layout{
-		Layout: manifest.LayoutVersion, FeedURL: p.FeedURL, Store: p.StoreURL, Guarantees: p.Store.Guarantees(),
+		Layout: manifest.LayoutVersion, FeedURL: p.FeedURL, Store: p.StoreURL, Guarantees: probe.Observed,
 		ProbedAt: p.Now(), CreatedAt: p.Now(), Tool: p.Tool,
 	})
 	if err != nil {

@@ -72,10 +72,13 @@ type Settings struct {
 // Options are what a pass works with. Everything that acts on the world is handed in.
 type Options struct {
 	Settings
-	Feed      Feed
-	FeedURL   string
-	Store     bucket.Store // counted and retrying
-	StoreURL  string       // without credentials, as layout.json names it
+	Feed     Feed
+	FeedURL  string
+	Store    bucket.Store // counted and retrying
+	StoreURL string       // without credentials, as layout.json names it
+	// Probe finds out what the store really guarantees, before the first pass over a bucket and
+	// after a move. It must see the store without the layer that repeats requests.
+	Probe     func(ctx context.Context) (bucket.ProbeReport, error)
 	Mover     Copier
 	Manifests Manifests
 	Observer  Observer

@@ -104,6 +104,9 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 		Settings: mirror.Settings{ShardOf: 1, History: manifest.HistoryAll, FullEvery: 24 * time.Hour, Overlap: 10 * time.Minute,
 			RebuildWait: 10 * time.Minute, LeaseTTL: time.Minute, OnMajor: manifest.MajorHold, Datasets: 4},
 		Feed: client, FeedURL: w.feed.URL(), Store: store, StoreURL: "file://" + w.dir,
+		Probe: func(ctx context.Context) (bucket.ProbeReport, error) {
+			return bucket.Probe(ctx, w.store, bucket.ProbeOptions{Run: "probe" + manifest.Number(w.runs.Add(1)).Padded()})
+		},
 		Mover: transfer.New(engine), Manifests: mirror.ManifestReader{Options: engine},
 		Observer: noObserver{}, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
 		Run: "run" + manifest.Number(w.runs.Add(1)).Padded(), Host: "test", Tool: "mirror test",

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+
+	"feedmirror/internal/config"
+	"feedmirror/manifest"
+	"feedmirror/mirror"
+	"feedmirror/state"
+)
+
+// decisionFlags are what approve and rollback have in common.
+type decisionFlags struct {
+	config.FileFlags
+	config.BucketFlags
+	config.PublishFlags
+	config.OutputFlags
+	Reason string `placeholder:"TEXT" help:"Why, for the record that stays in the bucket."`
+}
+
+type approveCommand struct {
+	decisionFlags
+	Dataset string `arg:"" help:"The dataset's id, as mirror status shows it."`
+}
+
+// Help is printed below the flags' list.
+func (approveCommand) Help() string {
+	return `Accepts what mirror status names as held (a MAJOR schema, content that contradicts the feed's own facts, a fork),
+or lifts the pin of a rollback. A further MAJOR is a new hold.
+
+Example:
+  mirror approve ds_orange_fl_building_permits --bucket file:///srv/feeds --reason 'loader takes schema 3'`
+}
+
+// Run implements command.
+func (c *approveCommand) Run(ctx context.Context, env environment) (int, error) {
+	return decide(ctx, env, c, c.Reason, c.Dataset, mirror.Approve)
+}
+
+type rollbackCommand struct {
+	decisionFlags
+	Dataset string `arg:"" help:"The dataset's id, as mirror status shows it."`
+	To      int64  `arg:"" name:"version" help:"A version that is mirrored whole."`
+}
+
+// Help is printed below the flags' list.
+func (rollbackCommand) Help() string {
+	return `Readers are moved to VERSION at once and stay there, while newer versions are still copied. mirror approve moves them on.
+
+Example:
+  mirror rollback ds_orange_fl_building_permits 42 --bucket file:///srv/feeds --reason 'wrong geometry in 43'`
+}
+
+// Run implements command.
+func (c *rollbackCommand) Run(ctx context.Context, env environment) (int, error) {
+	return decide(ctx, env, c, c.Reason, c.Dataset, func(ctx context.Context, o mirror.DecideOptions, dataset string) (state.Change, error) {
+		return mirror.Rollback(ctx, o, dataset, manifest.Number(c.To))
+	})
+}
+
+func decide(ctx context.Context, env environment, flags any, reason, dataset string,
+	carryOut func(context.Context, mirror.DecideOptions, string) (state.Change, error)) (int, error) {
+	a, err := newApp(flags, env, "bucket")
+	if err != nil {
+		return 0, err
+	}
+	defer a.close()
+	store, err := a.openBucket(ctx, true)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close() //nolint:errcheck // nothing is buffered in a store
+	if _, err := state.LoadLayout(ctx, store); err != nil {
+		return 0, err
+	}
+	change, err := carryOut(ctx, mirror.DecideOptions{
+		Docs: store, Pause: pause, OnMajor: manifest.OnMajor(a.settings.PublishOnMajor), Now: a.now, Run: a.run, Who: who(a.host), Reason: reason,
+	}, dataset)
+	a.close()
+	if err != nil {
+		return 0, err
+	}
+	if a.settings.Output == config.OutputJSON {
+		return mirror.ExitDone, printJSON(env, change.After)
+	}
+	after := change.After
+	fmt.Fprintf(env.out, "%s now reads version %d (schema %s)", dataset, after.Version, after.SchemaVersion)
+	if change.Before != nil && change.Before.Version != after.Version {
+		fmt.Fprintf(env.out, ", before it was %d", change.Before.Version)
+	}
+	fmt.Fprintln(env.out)
+	if after.Held != nil {
+		fmt.Fprintf(env.out, "version %d is held (%s)\n", after.Held.Version, after.Held.Reason)
+	}
+	if after.Pinned {
+		fmt.Fprintf(env.out, "it stays there until: mirror approve %s\n", dataset)
+	}
+	return mirror.ExitDone, nil
+}
+
+func who(host string) string {
+	if current, err := user.Current(); err == nil {
+		return current.Username + "@" + host
+	}
+	return "unknown@" + host
+}

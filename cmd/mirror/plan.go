@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"feedmirror/internal/config"
+	"feedmirror/internal/telemetry"
+	"feedmirror/mirror"
+)
+
+type planCommand struct {
+	config.Flags
+}
+
+// Help is printed below the flags' list.
+func (planCommand) Help() string {
+	return `Reads the feed and the bucket and writes to neither.
+
+Example:
+  mirror plan --bucket file:///srv/feeds --datasets 'ds_orange_*'`
+}
+
+// Run implements command.
+func (c *planCommand) Run(ctx context.Context, env environment) (int, error) {
+	a, err := newApp(c, env, "bucket")
+	if err != nil {
+		return 0, err
+	}
+	defer a.close()
+	options, err := a.passOptions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	plan, err := mirror.MakePlan(ctx, options)
+	a.close()
+	if err != nil {
+		return 0, err
+	}
+	if a.settings.Output == config.OutputJSON {
+		err = printJSON(env, plan)
+	} else {
+		err = printPlan(env.out, plan)
+	}
+	if len(plan.Failures) > 0 {
+		return mirror.ExitFailed, err
+	}
+	return mirror.ExitDone, err
+}
+
+func printPlan(out io.Writer, plan mirror.Plan) error {
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for _, dataset := range plan.Datasets {
+		for _, v := range dataset.Versions {
+			size := telemetry.FormatBytes(v.Bytes)
+			if !v.AttachmentsCounted {
+				size += " and its attachments"
+			}
+			fmt.Fprintf(table, "%s\t%d\t%s\tschema %s\t%d files\t%s\n", dataset.Dataset, v.Version, v.Action, v.Schema, v.Files, size)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print plan: %w", err)
+	}
+	for _, failure := range plan.Failures {
+		fmt.Fprintf(out, "failed  %s: %s\n", subject(failure.Dataset, failure.Version), failure.Message)
+	}
+	fmt.Fprintf(out, "%s pass: %d datasets to change, %d files, %s; %d attachments are held already\n",
+		plan.Pass, len(plan.Datasets), plan.Total.Files, telemetry.FormatBytes(plan.Total.Bytes), plan.Total.DeduplicatedNames)
+	fmt.Fprintf(out, "requests for it: %d for links, %d downloads, %d bucket writes\n", plan.Requests.Links, plan.Requests.Source, plan.Requests.BucketWrite)
+	return nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"feedmirror/internal/audit"
+	"feedmirror/internal/config"
+	"feedmirror/internal/telemetry"
+	"feedmirror/mirror"
+)
+
+type verifyCommand struct {
+	config.FileFlags
+	config.BucketFlags
+	config.OutputFlags
+	Level    string   `default:"bytes" enum:"chain,inventory,checksum,bytes" help:"How deep to look: chain (documents and hashes of records), inventory (+ every object and its size), checksum (+ what the store itself keeps), bytes (+ reads and hashes everything)."`
+	Datasets []string `name:"datasets" placeholder:"GLOB,..." help:"Audit only datasets whose id matches one of these globs."`
+	Workers  int      `default:"8" help:"Objects read at the same time."`
+}
+
+// Help is printed below the flags' list.
+func (verifyCommand) Help() string {
+	return `Examples:
+  mirror verify --bucket file:///srv/feeds
+  mirror verify --bucket s3://my-bucket/feeds --level inventory --output json
+
+Exit code 3 says that something was found. What could not be checked is counted as not checked.`
+}
+
+// Run implements command.
+func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
+	a, err := newApp(c, env, "bucket")
+	if err != nil {
+		return 0, err
+	}
+	defer a.close()
+	store, err := a.openBucket(ctx, true)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close() //nolint:errcheck // only read from
+	report, err := audit.Run(ctx, audit.Options{
+		Reader: store, Level: audit.Level(c.Level), Workers: c.Workers, Now: a.now, Partial: len(c.Datasets) > 0,
+		Select:   func(dataset string) bool { return mirror.InFilter(dataset, c.Datasets) },
+		Progress: func(_, bytes int64) { a.progress.Bytes("", int(bytes)) },
+		Stage:    func(text string) { a.progress.Stage("verify", text) },
+	})
+	a.close()
+	if err != nil {
+		return 0, err
+	}
+	if a.settings.Output == config.OutputJSON {
+		return report.Exit, printJSON(env, report)
+	}
+	printAudit(env.out, report)
+	return report.Exit, nil
+}
+
+func printAudit(out io.Writer, r audit.Report) {
+	for _, note := range r.Notes {
+		fmt.Fprintf(out, "note     %-14s %s: %s\n", note.Kind, note.Key, note.Detail)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(out, "finding  %-14s %s: %s\n", f.Kind, f.Key, f.Detail)
+		if f.Hint != "" {
+			fmt.Fprintf(out, "         %s\n", f.Hint)
+		}
+	}
+	c, n := r.Checked, r.NotChecked
+	fmt.Fprintf(out, "%s at level %s in %s: %d datasets, %d records, %d objects (%d attachments), %s read\n",
+		r.Status, r.Level, (time.Duration(r.Seconds * float64(time.Second))).Round(time.Millisecond), c.Datasets, c.Records, c.Objects, c.Attachments, telemetry.FormatBytes(c.Bytes))
+	if n.Objects > 0 || n.Pruned > 0 {
+		fmt.Fprintf(out, "not checked: %d objects (%d without a checksum at the store, %d archived, %d unreadable), %d pruned versions\n",
+			n.Objects, n.NoChecksum, n.Archived, n.Unreadable, n.Pruned)
+	}
+	if len(r.Findings) > 0 {
+		fmt.Fprintf(out, "%d findings\n", len(r.Findings))
+	}
+}

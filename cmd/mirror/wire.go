@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/bucket/open"
+	"feedmirror/internal/config"
+	"feedmirror/internal/fault"
+	"feedmirror/internal/feed"
+	"feedmirror/internal/netclient"
+	"feedmirror/internal/telemetry"
+	"feedmirror/internal/transfer"
+	"feedmirror/manifest"
+	"feedmirror/mirror"
+)
+
+// app is what commands share: settings, log, progress, and what they ask of each side.
+type app struct {
+	environment
+	settings config.Settings
+	log      zerolog.Logger
+	guard    *telemetry.Guard
+	progress telemetry.Progress
+	counts   counts
+	run      string
+	stop     []func()
+}
+
+type counts struct {
+	feed     feed.Counts
+	bucket   bucket.Counts
+	transfer transfer.Counts
+}
+
+// Counts implements mirror.Requests.
+func (c *counts) Counts() mirror.RequestCounts {
+	return mirror.RequestCounts{
+		Feed: c.feed.Feed.Load(), Links: c.feed.Links.Load(), Source: c.transfer.Requests.Load(),
+		BucketRead: c.bucket.Read.Load(), BucketWrite: c.bucket.Write.Load(), BucketList: c.bucket.List.Load(),
+	}
+}
+
+// newApp reads the settings of a command and sets up what is printed while it runs.
+func newApp(flags any, env environment, needs ...string) (*app, error) {
+	settings, err := config.Load(flags, config.Source{Environ: env.environ}, needs...)
+	if err != nil {
+		return nil, err
+	}
+	if settings.Bucket != "" {
+		if err := open.Check(settings.Bucket); err != nil {
+			return nil, err
+		}
+	}
+	a := &app{environment: env, settings: settings, run: newRun(env.now())}
+	if err := a.startLog(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// newRun returns a run id: its time first, so that runs sort, and chance behind.
+func newRun(now time.Time) string {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // documented never to fail
+	return now.UTC().Format("20060102t150405") + "-" + hex.EncodeToString(random[:])
+}
+
+func (a *app) startLog() error {
+	bars := a.terminal && a.settings.LogFormat != "json" && a.settings.Output == config.OutputText
+	out := a.err
+	if bars {
+		ticker := time.NewTicker(200 * time.Millisecond)
+		terminal := telemetry.NewTerminal(a.err, ticker.C, a.now)
+		a.progress, out = terminal, terminal
+		a.stop = append(a.stop, terminal.Close, ticker.Stop)
+	}
+	a.guard = telemetry.NewGuard(out)
+	log, err := telemetry.NewLogger(a.guard, telemetry.LogOptions{
+		Format: a.settings.LogFormat, Level: a.settings.LogLevel, Terminal: a.terminal, Color: a.terminal})
+	if err != nil {
+		return err
+	}
+	a.log = log
+	if !bars {
+		ticker := time.NewTicker(30 * time.Second)
+		lines := telemetry.NewLines(log, ticker.C, a.now)
+		a.progress = lines
+		a.stop = append(a.stop, lines.Close, ticker.Stop)
+	}
+	return nil
+}
+
+// close ends progress, so that what is printed next stands below it.
+func (a *app) close() {
+	for _, stop := range a.stop {
+		stop()
+	}
+	a.stop = nil
+}
+
+// openBucket opens the bucket; mustExist refuses a folder that is not there.
+func (a *app) openBucket(ctx context.Context, mustExist bool) (bucket.Store, error) {
+	options, err := a.bucketOptions(mustExist)
+	if err != nil {
+		return nil, err
+	}
+	return open.Open(ctx, a.settings.Bucket, options)
+}
+
+func (a *app) bucketOptions(mustExist bool) (open.Options, error) {
+	client, err := netclient.New(netclient.Options{CAFile: a.settings.CAFile, Connections: a.settings.TransferConcurrency + 4})
+	return open.Options{HTTPClient: client, Counts: &a.counts.bucket, MustExist: mustExist}, err
+}
+
+func (a *app) probe(ctx context.Context) (bucket.ProbeReport, error) {
+	options, err := a.bucketOptions(false)
+	if err != nil {
+		return bucket.ProbeReport{}, err
+	}
+	store, err := open.Bare(ctx, a.settings.Bucket, options)
+	if err != nil {
+		return bucket.ProbeReport{}, err
+	}
+	defer store.Close() //nolint:errcheck // nothing of a probe is left open
+	return bucket.Probe(ctx, store, bucket.ProbeOptions{Run: a.run})
+}
+
+// storeURL returns the bucket's URL as layout.json names it: without settings that do not say
+// which bucket it is.
+func storeURL(raw string) string {
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	kept := url.Values{}
+	for _, name := range []string{"endpoint", "account", "domain"} {
+		if value := parsed.Query().Get(name); value != "" {
+			kept.Set(name, value)
+		}
+	}
+	parsed.RawQuery = kept.Encode()
+	parsed.Path = strings.TrimSuffix(parsed.Path, "/")
+	return parsed.String()
+}
+
+// newFeed returns the feed's client.
+func (a *app) newFeed() (*feed.Client, error) {
+	client, err := netclient.New(netclient.Options{CAFile: a.settings.CAFile, RefuseRedirects: true, Connections: 8})
+	if err != nil {
+		return nil, err
+	}
+	key := a.settings.APIKey(config.Source{Environ: a.environ})
+	if _, err := key(); err != nil {
+		return nil, &fault.Error{Op: "read API key", Side: fault.SideConfig, Kind: fault.FeedUnfit, Err: err, Hint: hintFor(err)}
+	}
+	return feed.New(feed.Options{
+		BaseURL: a.settings.FeedURL, Key: a.guard.HideKey(key), HTTP: client,
+		UserAgent: "feedmirror/" + version, Counts: &a.counts.feed,
+	})
+}
+
+func hintFor(err error) string {
+	if hint := fault.HintOf(err); hint != "" {
+		return hint
+	}
+	return "Set PLOTI_API_KEY, or name a file with --feed-api-key-file."
+}
+
+// transferOptions returns how files are moved into store.
+func (a *app) transferOptions(store bucket.Store, linker transfer.Linker) (transfer.Options, error) {
+	client, err := netclient.New(netclient.Options{CAFile: a.settings.CAFile, HTTP1Only: true, RefuseRedirects: true, Connections: a.settings.TransferConcurrency})
+	if err != nil {
+		return transfer.Options{}, err
+	}
+	source, ok := client.Transport.(*http.Transport)
+	if !ok {
+		return transfer.Options{}, fmt.Errorf("set up downloads: a client without a transport of its own")
+	}
+	transfer.Guard(source, a.settings.AllowPrivateLinks, 0)
+	minRate := a.settings.TransferMinRate
+	if minRate == 0 {
+		minRate = -1 // none, where zero means the default
+	}
+	return transfer.Options{
+		HTTP: source, Sink: store, Linker: linker, Concurrency: a.settings.TransferConcurrency, Attempts: a.settings.TransferAttempts,
+		IdleTimeout: a.settings.TransferIdleTimeout, MinRate: minRate, RateWindow: a.settings.TransferRateWindow,
+		Bandwidth: a.settings.TransferBandwidth, UserAgent: "feedmirror/" + version,
+		Progress: a.progress.Bytes, Counts: &a.counts.transfer,
+	}, nil
+}
+
+// passOptions returns everything that a pass works with.
+func (a *app) passOptions(ctx context.Context) (mirror.Options, error) {
+	client, err := a.newFeed()
+	if err != nil {
+		return mirror.Options{}, err
+	}
+	store, err := a.openBucket(ctx, false)
+	if err != nil {
+		return mirror.Options{}, err
+	}
+	a.stop = append(a.stop, func() { _ = store.Close() }) // nothing is buffered in a store
+	moving, err := a.transferOptions(store, client)
+	if err != nil {
+		return mirror.Options{}, err
+	}
+	s := a.settings
+	return mirror.Options{
+		Settings: mirror.Settings{
+			Filter: s.Datasets, ShardIndex: s.ShardIndex, ShardOf: s.ShardOf, History: manifest.History(s.History), Full: s.Full,
+			FullEvery: 24 * time.Hour, Overlap: s.FeedOverlap, RebuildWait: s.FeedRebuildWait, LeaseTTL: s.LeaseTTL,
+			OnMajor: manifest.OnMajor(s.PublishOnMajor), Datasets: min(8, s.TransferConcurrency),
+		},
+		Feed: client, FeedURL: s.FeedURL, Store: store, StoreURL: storeURL(s.Bucket), Probe: a.probe,
+		Mover: transfer.New(moving), Manifests: mirror.ManifestReader{Options: moving}, Observer: a.progress, Log: a.log,
+		Run: a.run, Host: a.host, Tool: "mirror " + version, Now: a.now, Pause: pause, Requests: &a.counts,
+	}, nil
+}
+
+// pause waits, or returns early when ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// printJSON prints the one final object of --output json.
+func printJSON(env environment, value any) error {
+	encoder := json.NewEncoder(env.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("print result: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/fault"
+	"feedmirror/manifest"
+	"feedmirror/state"
+)
+
+// Status is what mirror status shows.
+type Status struct {
+	At       time.Time       `json:"at"`
+	Shards   []ShardStatus   `json:"shards"`
+	Datasets []DatasetStatus `json:"datasets"`
+	LeftOut  []string        `json:"leftOut"` // subscribed datasets that no shard's filter takes
+}
+
+// ShardStatus is when one shard's passes came by.
+type ShardStatus struct {
+	Key         string     `json:"key"`
+	LastAttempt time.Time  `json:"lastAttempt"`
+	LastSuccess *time.Time `json:"lastSuccess"` // null while no pass went through without a failure
+	LastExit    int        `json:"lastExit"`
+	Owed        int        `json:"owed"`
+}
+
+// DatasetStatus is one dataset at a glance.
+type DatasetStatus struct {
+	Dataset     string          `json:"dataset"`
+	State       string          `json:"state"`     // ok, held, pinned, withdrawn, failed, owed, not-subscribed, unknown
+	Published   manifest.Number `json:"published"` // zero while nothing is
+	Newest      manifest.Number `json:"newest"`    // highest version that is mirrored whole
+	FeedCurrent manifest.Number `json:"feedCurrent"`
+	Schema      string          `json:"schemaVersion"`
+	PublishedAt *time.Time      `json:"publishedAt"` // when the feed released the published version
+	Held        *state.Held     `json:"held"`
+	Withdrawn   bool            `json:"withdrawn"`
+	Pinned      bool            `json:"pinned"`
+	Lag         Lag             `json:"lag"`
+	Message     string          `json:"message"` // in words
+	Next        string          `json:"next"`    // the command to type; empty when there is none
+	CheckedAt   time.Time       `json:"checkedAt"`
+}
+
+// Lag is how far readers are behind what the feed was seen to have released.
+type Lag struct {
+	Versions int     `json:"versions"` // at least so many
+	Seconds  float64 `json:"seconds"`  // since the oldest of them, or the newest where that is not known
+}
+
+// BuildStatus reads shard documents and pointers. selected narrows it; nil takes all.
+func BuildStatus(ctx context.Context, r bucket.Reader, selected func(string) bool, now time.Time) (Status, error) {
+	status := Status{At: now, Shards: []ShardStatus{}, Datasets: []DatasetStatus{}, LeftOut: []string{}}
+	lines, err := status.readShards(ctx, r)
+	if err != nil {
+		return status, err
+	}
+	pointers, err := readPointers(ctx, r)
+	if err != nil {
+		return status, err
+	}
+	for dataset := range pointers {
+		if _, known := lines[dataset]; !known {
+			lines[dataset] = state.Line{Dataset: dataset}
+		}
+	}
+	for dataset, line := range lines {
+		if selected == nil || selected(dataset) {
+			status.Datasets = append(status.Datasets, datasetStatus(line, pointers[dataset], now))
+		}
+	}
+	slices.SortFunc(status.Datasets, func(a, b DatasetStatus) int { return strings.Compare(a.Dataset, b.Dataset) })
+	status.LeftOut = slices.DeleteFunc(status.LeftOut, func(dataset string) bool { _, mirrored := lines[dataset]; return mirrored })
+	slices.Sort(status.LeftOut)
+	status.LeftOut = slices.Compact(status.LeftOut)
+	return status, nil
+}
+
+func (s *Status) readShards(ctx context.Context, r bucket.Reader) (map[string]state.Line, error) {
+	lines := map[string]state.Line{}
+	for info, err := range r.List(ctx, manifest.ShardsPrefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		shard, _, err := state.Read[state.Shard](ctx, r, info.Key)
+		if err != nil {
+			return nil, err
+		}
+		if shard == nil {
+			continue
+		}
+		one := ShardStatus{Key: info.Key, LastAttempt: shard.LastAttempt, LastExit: shard.LastExit, Owed: len(shard.Owed)}
+		if !shard.LastSuccess.IsZero() {
+			success := shard.LastSuccess
+			one.LastSuccess = &success
+		}
+		s.Shards = append(s.Shards, one)
+		s.LeftOut = append(s.LeftOut, shard.LeftOut...)
+		for _, line := range shard.Datasets {
+			if known, ok := lines[line.Dataset]; !ok || line.CheckedAt.After(known.CheckedAt) {
+				lines[line.Dataset] = line
+			}
+		}
+	}
+	return lines, nil
+}
+
+// readPointers reads every pointer: an operator may have moved one since the last pass.
+func readPointers(ctx context.Context, r bucket.Reader) (map[string]*state.Pointer, error) {
+	pointers := map[string]*state.Pointer{}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for info, err := range r.List(ctx, "current/", "") {
+		if err != nil {
+			_ = group.Wait() // where it failed first, this error is its consequence
+			return nil, err
+		}
+		dataset := state.DatasetOfKey(info.Key)
+		if dataset == "" {
+			continue
+		}
+		group.Go(func() error {
+			pointer, _, err := state.Read[state.Pointer](ctx, r, info.Key)
+			if err != nil && !fault.Is(err, fault.Malformed) {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			pointers[dataset] = pointer
+			return nil
+		})
+	}
+	return pointers, group.Wait()
+}
+
+func datasetStatus(line state.Line, pointer *state.Pointer, now time.Time) DatasetStatus {
+	d := DatasetStatus{Dataset: line.Dataset, State: line.State, Newest: line.Newest, FeedCurrent: line.FeedCurrent, Message: line.Message, CheckedAt: line.CheckedAt}
+	if pointer != nil {
+		published := pointer.PublishedAt
+		d.Published, d.Schema, d.PublishedAt = pointer.Version, pointer.SchemaVersion.String(), &published
+		d.Held, d.Withdrawn, d.Pinned = pointer.Held, pointer.Withdrawn, pointer.Pinned
+		d.Newest = max(d.Newest, pointer.Version)
+	}
+	if d.State == "" {
+		d.State = "ok"
+	}
+	d.Lag = lagOf(d, line, now)
+	d.explain()
+	return d
+}
+
+// lagOf says how far readers are behind the version that the feed last called current.
+func lagOf(d DatasetStatus, line state.Line, now time.Time) Lag {
+	var lag Lag
+	if d.Newest > d.Published {
+		lag.Versions++
+	}
+	if d.FeedCurrent > d.Newest {
+		lag.Versions++
+	}
+	if lag.Versions > 0 && line.FeedSince != nil {
+		lag.Seconds = now.Sub(*line.FeedSince).Seconds()
+	}
+	return lag
+}
+
+// explain puts a dataset's state into words, with what to type next.
+func (d *DatasetStatus) explain() {
+	switch {
+	case d.State == "failed" || d.State == "owed":
+		d.Next = "mirror sync"
+	case d.State == "not-subscribed" || d.State == "unknown":
+	case d.Pinned:
+		d.State, d.Message, d.Next = "pinned", "rolled back and kept there", "mirror approve "+d.Dataset
+	case d.Held != nil:
+		d.State, d.Message, d.Next = "held", fmt.Sprintf("version %d %s", d.Held.Version, holdText(d.Held)), "mirror approve "+d.Dataset
+	case d.Withdrawn:
+		d.State, d.Message, d.Next = "withdrawn", "the feed took the published version back; its rebuild will follow", "mirror rollback "+d.Dataset+" VERSION"
+	case d.Published == 0:
+		d.Message, d.Next = "nothing is published yet", "mirror sync"
+	case d.Lag.Versions == 0 && d.PublishedAt != nil:
+		d.Message = "no newer release since " + d.PublishedAt.UTC().Format("2006-01-02 15:04 MST")
+	case d.Lag.Versions > 0:
+		d.Message, d.Next = "newer versions are to be published", "mirror sync"
+	}
+}
+
+func holdText(held *state.Held) string {
+	switch held.Reason {
+	case manifest.HoldMajor:
+		return "changes the schema to " + held.Schema.String()
+	case manifest.HoldContent:
+		return "contradicts the feed's own facts (see doubts in its record)"
+	case manifest.HoldFork:
+		return "continues an older version than the newest one mirrored"
+	}
+	return string(held.Reason)
+}
