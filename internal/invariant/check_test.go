@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"go/parser"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 func TestAValidBucketHasNoViolations(t *testing.T) {
@@ -89,6 +92,10 @@ func sumsEdit(change func(text string) string) map[string]func(fields) {
 
 func indexEdit(change func(rows []indexRow) []indexRow) map[string]func(fields) {
 	return map[string]func(fields){index5: func(d fields) { d["rows"] = change(d["rows"].([]indexRow)) }}
+}
+
+func otherSizes(document fields) {
+	document["attachments"].([]any)[0].(fields)["sizeBytes"] = 99
 }
 
 func plantedInKeys() []planted {
@@ -211,6 +218,14 @@ func plantedInVersions() []planted {
 		{clause: "SHA256SUMS has a wrong sum", key: v5 + "SHA256SUMS", kind: WrongSums, edit: sumsEdit(func(s string) string { return sumOf(nil) + s[64:] })},
 		{clause: "SHA256SUMS is in another format", key: v5 + "SHA256SUMS", kind: WrongSums, edit: sumsEdit(func(s string) string { return strings.ReplaceAll(s, "  ", " *") })},
 		{clause: "SHA256SUMS does not end its last line", key: v5 + "SHA256SUMS", kind: WrongSums, edit: sumsEdit(func(s string) string { return strings.TrimSpace(s) })},
+		{clause: "I1 a manifest gives an attachment another size", key: pdfKey(), kind: WrongData, edit: map[string]func(fields){v5 + "manifest.json": otherSizes, v3 + "manifest.json": otherSizes}},
+		{clause: "the index has foreign columns", key: index5, kind: WrongIndex, change: func(m memory) {
+			var out bytes.Buffer
+			if err := parquet.Write(&out, []struct{ Name string }{{"x"}}); err != nil {
+				panic(err)
+			}
+			m[index5] = out.Bytes()
+		}},
 		{clause: "the index is no Parquet", key: index5, kind: WrongIndex, change: put(index5, "PAR1")},
 	}
 	for name, change := range map[string]func([]indexRow) []indexRow{
