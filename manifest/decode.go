@@ -23,8 +23,12 @@ const (
 // That no two attachments share a name is not checked here: that takes memory for each. Bytes
 // after the manifest's end are an error, so that nothing unread hides behind a good checksum.
 func DecodeManifest(in io.Reader, visit func(Attachment) error) (Manifest, error) {
-	d := manifestDecoder{in: jsonstream.New(in), visit: visit, seen: map[string]bool{}}
-	err := d.in.Bounded(MaxManifestBytes, func() error {
+	return decodeManifest(in, visit, MaxManifestBytes, MaxFiles)
+}
+
+func decodeManifest(in io.Reader, visit func(Attachment) error, maxBytes int64, maxFiles int) (Manifest, error) {
+	d := manifestDecoder{in: jsonstream.New(in), visit: visit, maxFiles: maxFiles, seen: map[string]bool{}}
+	err := d.in.Bounded(maxBytes, func() error {
 		if err := d.in.Object(d.member); err != nil {
 			return err
 		}
@@ -62,6 +66,7 @@ func (m Manifest) CheckFor(dataset string, n Number) error {
 type manifestDecoder struct {
 	in       *jsonstream.Reader
 	visit    func(Attachment) error
+	maxFiles int
 	manifest Manifest
 	unique   Unique
 	seen     map[string]bool // known members met at the top
@@ -239,8 +244,8 @@ func (d *manifestDecoder) take(g group, entry Entry) error {
 	if err := g.place(&file); err != nil {
 		return err
 	}
-	if len(d.manifest.Files) == MaxFiles {
-		return fmt.Errorf("more than %d files", MaxFiles)
+	if len(d.manifest.Files) == d.maxFiles {
+		return fmt.Errorf("more than %d files", d.maxFiles)
 	}
 	if err := d.unique.Add(file); err != nil {
 		return err
