@@ -1,3 +1,25 @@
 package mirror_test
 
-func (w *world) checkInvariants() {}
+import (
+	"feedmirror/internal/invariant"
+)
+
+// checkInvariants reads the bucket from its files alone and wants it to keep every promise.
+func (w *world) checkInvariants() {
+	if w.damaged || w.t.Failed() {
+		return
+	}
+	for _, violation := range invariant.Check(invariant.Folder(w.dir)) {
+		w.t.Errorf("violated: %+v", violation)
+	}
+}
+
+// take hashes the bucket, to be compared with a later state of it.
+func (w *world) take() invariant.Snapshot {
+	w.t.Helper()
+	snapshot, err := invariant.Take(invariant.Folder(w.dir))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return snapshot
+}

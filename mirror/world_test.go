@@ -15,6 +15,7 @@ import (
 	"feedmirror/internal/bucket/localstore"
 	"feedmirror/internal/feed"
 	"feedmirror/internal/feed/feedsim"
+	"feedmirror/internal/invariant"
 	"feedmirror/internal/netclient"
 	"feedmirror/internal/transfer"
 	"feedmirror/manifest"
@@ -124,7 +125,11 @@ func current(o *mirror.Options) { o.History = manifest.HistoryCurrent }
 // sync makes one pass and wants this exit code.
 func (w *world) sync(exit int, change ...func(*mirror.Options)) mirror.Report {
 	w.t.Helper()
+	before := w.take()
 	report := mirror.Run(context.Background(), w.options(change...))
+	for _, violation := range invariant.Compare(before, w.take()) {
+		w.t.Errorf("sync violated: %+v", violation)
+	}
 	if report.Exit != exit {
 		text, _ := json.MarshalIndent(report, "", " ")
 		w.t.Fatalf("sync ended with %d, want %d:\n%s", report.Exit, exit, text)
