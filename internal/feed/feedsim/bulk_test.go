@@ -3,6 +3,7 @@ package feedsim_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"runtime"
@@ -23,21 +24,7 @@ func TestBulkServesWhatItLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := fetchVersion(t, feed, "ds_bulk", 1)
-	rows := int64(0)
-	for _, part := range answer.Files.Snapshot {
-		data := download(t, part)
-		if len(data) != 3_000_001 {
-			t.Errorf("part of %d bytes", len(data))
-		}
-		file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows += file.NumRows()
-	}
-	if rows != answer.RowCount {
-		t.Errorf("%d rows, rowCount %d", rows, answer.RowCount)
-	}
+	checkParts(t, answer)
 	if len(answer.Files.Attachments) != 1501 {
 		t.Fatalf("%d attachments", len(answer.Files.Attachments))
 	}
@@ -77,6 +64,26 @@ func TestBulkServesWhatItLists(t *testing.T) {
 	}
 }
 
+// checkParts checks that the snapshot's parts are Parquet of the size asked for and hold rowCount rows.
+func checkParts(t *testing.T, answer versionAnswer) {
+	t.Helper()
+	rows := int64(0)
+	for _, part := range answer.Files.Snapshot {
+		data := download(t, part)
+		if len(data) != 3_000_001 {
+			t.Errorf("part of %d bytes", len(data))
+		}
+		file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows += file.NumRows()
+	}
+	if rows != answer.RowCount {
+		t.Errorf("%d rows, rowCount %d", rows, answer.RowCount)
+	}
+}
+
 // checkRanges fetches a file in ranges that start at awkward places and compares with the whole.
 func checkRanges(t *testing.T, e entry) {
 	t.Helper()
@@ -97,7 +104,7 @@ func TestListingOfManyAttachmentsNeedsLittleMemory(t *testing.T) {
 	if _, err := feed.AddBulk(feedsim.BulkSpec{Dataset: "ds_many", Attachments: count, AttachmentBytes: 64}); err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequest(http.MethodGet, feed.URL()+versionPath("ds_many", 1), nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, feed.URL()+versionPath("ds_many", 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +122,7 @@ func TestListingOfManyAttachmentsNeedsLittleMemory(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&memory)
 		peak = max(peak, memory.HeapAlloc)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -93,7 +93,7 @@ func Start(options Options) (*Feed, error) {
 }
 
 func serve(handler http.Handler, authority *authority) (listener, error) {
-	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	socket, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return listener{}, err
 	}

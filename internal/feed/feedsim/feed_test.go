@@ -57,7 +57,7 @@ func release(t *testing.T, dataset *feedsim.Dataset, spec feedsim.ReleaseSpec) i
 // call sends one API request with the feed's key and returns status and body.
 func call(t *testing.T, feed *feedsim.Feed, method, path, body string) (int, []byte) {
 	t.Helper()
-	request, err := http.NewRequest(method, feed.URL()+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(t.Context(), method, feed.URL()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,9 +116,17 @@ func fetchVersion(t *testing.T, feed *feedsim.Feed, dataset string, number int64
 	return answer
 }
 
-func get(t *testing.T, address string, header http.Header) (*http.Response, []byte, error) {
+// reply is an answer whose body has been read and closed.
+type reply struct {
+	StatusCode int
+	Status     string
+	Header     http.Header
+}
+
+// get fetches an address. The reply is nil when there was no answer at all.
+func get(t *testing.T, address string, header http.Header) (*reply, []byte, error) {
 	t.Helper()
-	request, err := http.NewRequest(http.MethodGet, address, nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +140,7 @@ func get(t *testing.T, address string, header http.Header) (*http.Response, []by
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	return response, body, err
+	return &reply{StatusCode: response.StatusCode, Status: response.Status, Header: response.Header}, body, err
 }
 
 // download fetches a whole file and checks it against its entry.

@@ -73,7 +73,7 @@ func startGolden(t *testing.T) *Feed {
 
 func ask(t *testing.T, feed *Feed, method, path string, body []byte) []byte {
 	t.Helper()
-	request, err := http.NewRequest(method, feed.URL()+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(t.Context(), method, feed.URL()+path, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

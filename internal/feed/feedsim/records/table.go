@@ -127,7 +127,7 @@ func comparedColumns(before, after Table) []string {
 		if !ok || !old.sameShape(column) {
 			continue
 		}
-		if !(singleValued(before.Rows, column.Name) && singleValued(after.Rows, column.Name)) {
+		if !singleValued(before.Rows, column.Name) || !singleValued(after.Rows, column.Name) {
 			names = append(names, column.Name)
 		}
 	}
