@@ -100,7 +100,7 @@ func newRequest(t *testing.T, address string) *http.Request {
 func TestRangeFaults(t *testing.T) {
 	header := http.Header{"Range": {"bytes=50-99"}}
 	_, original, whole := faulty(t, feedsim.IgnoreRange())
-	if response, body, err := get(t, original.URL, header); err != nil || response.StatusCode != 200 || !bytes.Equal(body, whole) {
+	if response, body, err := get(t, original.URL, header); err != nil || response.StatusCode != http.StatusOK || !bytes.Equal(body, whole) {
 		t.Errorf("ignore range: %v %v", err, response)
 	}
 	_, original, _ = faulty(t, feedsim.WrongContentRange())
