@@ -401,3 +401,27 @@ func md5Of(text string) string {
 	sum := md5.Sum([]byte(text)) //nolint:gosec // what the service wants
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
+
+// The SDK repeats nothing: bucket.WithRetry does, and counts.
+func TestRequestsAreSentOnce(t *testing.T) {
+	var requests atomic.Int64
+	store := scripted(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		refuse(http.StatusServiceUnavailable, "ServerBusy")(w, r)
+	})
+	ctx := t.Context()
+	for name, send := range map[string]func() error{
+		"stat":   func() error { _, err := store.Stat(ctx, "k"); return err },
+		"open":   func() error { _, _, err := store.Open(ctx, "k", 0, -1); return err },
+		"create": func() error { return create(ctx, store, "k", []byte("x")) },
+		"swap":   func() error { _, err := store.Swap(ctx, "k", "1", []byte("x")); return err },
+		"delete": func() error { return store.Delete(ctx, "k", "1") },
+		"list":   func() error { _, err := keysOf(t, store, "", ""); return err },
+	} {
+		requests.Store(0)
+		check(t, name, send(), fault.Transient)
+		if requests.Load() != 1 {
+			t.Errorf("%s: %d requests", name, requests.Load())
+		}
+	}
+}

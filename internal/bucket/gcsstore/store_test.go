@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"feedmirror/internal/bucket"
@@ -249,5 +250,38 @@ func TestEmulatorVariable(t *testing.T) {
 	}
 	if err := create(t.Context(), store, "k", []byte("x")); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The SDK repeats nothing: bucket.WithRetry does, and counts.
+func TestRequestsAreSentOnce(t *testing.T) {
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	store := openAt(t, server.URL, gcsstore.Options{Bucket: "b"})
+	ctx := t.Context()
+	for name, send := range map[string]func() error{
+		"stat":            func() error { _, err := store.Stat(ctx, "k"); return err },
+		"open":            func() error { _, _, err := store.Open(ctx, "k", 0, -1); return err },
+		"create":          func() error { return create(ctx, store, "k", []byte("x")) },
+		"create in parts": func() error { return create(ctx, store, "k", bytesOf(9<<20)) },
+		"swap":            func() error { _, err := store.Swap(ctx, "k", "1", []byte("x")); return err },
+		"delete":          func() error { return store.Delete(ctx, "k", "1") },
+		"list": func() error {
+			for _, err := range store.List(ctx, "", "") {
+				return err
+			}
+			return nil
+		},
+	} {
+		requests.Store(0)
+		check(t, name, send(), fault.Transient)
+		if requests.Load() != 1 {
+			t.Errorf("%s: %d requests", name, requests.Load())
+		}
 	}
 }
