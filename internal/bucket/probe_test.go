@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,14 +44,19 @@ func misbehaved(report bucket.ProbeReport) []string {
 	return bad
 }
 
-// Each store lacks one thing, and the probe says just that.
-func TestProbeNamesWhatIsLacking(t *testing.T) {
-	const untested = bucket.CheckRefusesWrongBytes + ": not tested" // the local store has no raw path
-	cases := map[string]struct {
-		store func(bucket.Store) bucket.Store
-		want  []string
-		unfit []string // names in the error
-	}{
+// untested is what the local store, which has no raw path, makes the probe say.
+const untested = bucket.CheckRefusesWrongBytes + ": not tested"
+
+// probeCase is a store that lacks one thing.
+type probeCase struct {
+	store func(bucket.Store) bucket.Store
+	want  []string
+	unfit []string // names in the error
+}
+
+// writeCases are about who wins and what is taken.
+func writeCases() map[string]probeCase {
+	return map[string]probeCase{
 		"nothing": {func(s bucket.Store) bucket.Store { return s }, []string{untested}, nil},
 		"raw":     {func(s bucket.Store) bucket.Store { return raw{s, true} }, nil, nil},
 		"compares nothing": {
@@ -89,6 +95,12 @@ func TestProbeNamesWhatIsLacking(t *testing.T) {
 			func(s bucket.Store) bucket.Store { return &weakSwap{s, meeting()} },
 			[]string{bucket.CheckCompareAndSwap + ": lacking", untested}, []string{bucket.CheckCompareAndSwap},
 		},
+	}
+}
+
+// readCases are about what is seen after a write.
+func readCases() map[string]probeCase {
+	return map[string]probeCase{
 		"list after write": {
 			func(s bucket.Store) bucket.Store { return lateList{s} },
 			[]string{bucket.CheckListAfterWrite + ": lacking", untested}, []string{bucket.CheckListAfterWrite},
@@ -118,6 +130,12 @@ func TestProbeNamesWhatIsLacking(t *testing.T) {
 			},
 			[]string{bucket.CheckRange + ": lacking", untested}, []string{bucket.CheckRange},
 		},
+	}
+}
+
+// otherCases are about what the store says of objects, and deletes.
+func otherCases() map[string]probeCase {
+	return map[string]probeCase{
 		"plain encoding": {
 			func(s bucket.Store) bucket.Store {
 				return changed{Store: s, stat: func(info bucket.Info, err error) (bucket.Info, error) {
@@ -178,6 +196,13 @@ func TestProbeNamesWhatIsLacking(t *testing.T) {
 			}, nil,
 		},
 	}
+}
+
+// Each store lacks one thing, and the probe says just that.
+func TestProbeNamesWhatIsLacking(t *testing.T) {
+	cases := writeCases()
+	maps.Copy(cases, readCases())
+	maps.Copy(cases, otherCases())
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			report, err := bucket.Probe(t.Context(), test.store(newLocal(t)), probeOptions())
