@@ -52,7 +52,7 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 		if ctx.Err() == nil && fault.Is(err, fault.Denied) {
 			p.abort(unfitBucket(err))
 		}
-		w.finish(ctx)
+		w.finish()
 		return nil
 	}
 	leased, stop := holder.Keep(ctx)
@@ -63,7 +63,7 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 	if err := holder.Release(release); err != nil {
 		w.log.Warn().Err(err).Msg("the lease could not be given back; it expires by itself")
 	}
-	w.finish(ctx)
+	w.finish()
 	return nil
 }
 
@@ -340,7 +340,8 @@ func (w *worker) oweFor(reason string, full bool) {
 }
 
 // finish hands over what became of the dataset.
-func (w *worker) finish(context.Context) {
+func (w *worker) finish() {
+	w.Observer.Stage(w.target.dataset, "")
 	line := w.line
 	line.CheckedAt = w.Now()
 	line.Newest = max(line.Newest, w.holding.NewestRecord(manifest.MaxNumber+1))

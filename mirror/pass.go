@@ -68,6 +68,9 @@ func (p *pass) run(ctx context.Context) error {
 	if err != nil {
 		return unfitBucket(err)
 	}
+	if err := p.checkLayout(layout); err != nil {
+		return err
+	}
 	if p.seen, p.seenTag, err = state.LoadShard(ctx, p.Store, p.shard()); err != nil {
 		return unfitBucket(err)
 	}

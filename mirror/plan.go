@@ -63,10 +63,13 @@ const ownWrites = 5
 func MakePlan(ctx context.Context, o Options) (Plan, error) {
 	p := newPass(o)
 	plan := Plan{Started: p.tally.report.Started, Datasets: []DatasetPlan{}}
-	if _, err := state.LoadLayout(ctx, p.Store); err != nil {
+	layout, err := state.LoadLayout(ctx, p.Store)
+	if err != nil {
 		return plan, unfitBucket(err)
 	}
-	var err error
+	if err := p.checkLayout(layout); err != nil {
+		return plan, err
+	}
 	if p.seen, p.seenTag, err = state.LoadShard(ctx, p.Store, p.shard()); err != nil {
 		return plan, unfitBucket(err)
 	}

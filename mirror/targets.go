@@ -261,6 +261,9 @@ func unfitFeed(err error) error {
 	if fault.Is(err, fault.FeedUnfit) {
 		return err
 	}
-	return &fault.Error{Op: "use feed", Side: fault.SideFeed, Kind: fault.FeedUnfit, Err: err, Hint: hintOr(err,
-		"Check the API key (PLOTI_API_KEY or --feed-api-key-file), --feed-url and the way out to the network.")}
+	hint := "Check --feed-url and the way out to the network."
+	if fault.Is(err, fault.Denied) {
+		hint = "Check the API key in PLOTI_API_KEY or the file of --feed-api-key-file: it must be valid and hold the Data Feeds permission."
+	}
+	return &fault.Error{Op: "use feed", Side: fault.SideFeed, Kind: fault.FeedUnfit, Err: err, Hint: hint}
 }
