@@ -147,7 +147,7 @@ func readDataset(in *jsonstream.Reader) (datasetItem, error) {
 		var err error
 		switch name {
 		case "id", "datasetId":
-			ids[name], _, err = optionalText(in)
+			ids[name], err = optionalText(in)
 		case "current":
 			published[0], err = readCurrent(in, &out)
 		case "publishedAt":

@@ -98,33 +98,39 @@ func readChain(t *testing.T, sim *feedsim.Feed, client *feed.Client, id string) 
 			t.Errorf("version %d follows %d, want %d", version.Number, version.Previous, previous)
 		}
 		previous = version.Number
-		entries := map[string]feed.Entry{}
-		var names []string
-		answer, err := client.Version(t.Context(), id, version.Number, func(e feed.Entry) error {
-			entries[e.Name] = e
-			names = append(names, e.Name)
-			kinds[e.Kind]++
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if answer.Version.Number != version.Number || answer.Lifetime < 59*time.Minute || answer.Lifetime > 61*time.Minute || answer.Received.IsZero() {
-			t.Errorf("answer %+v, lifetime %s", answer.Version, answer.Lifetime)
-		}
-		links, err := client.Links(t.Context(), id, version.Number, append(names, "source:unknown"))
-		if err != nil || len(links.Entries) != len(entries) || !slices.Equal(links.Missing, []string{"source:unknown"}) {
-			t.Fatalf("links %v, missing %v", err, links.Missing)
-		}
-		for _, link := range links.Entries {
-			if link.SHA256 != entries[link.Name].SHA256 || link.Size != entries[link.Name].Size {
-				t.Errorf("link to %s has other facts than the version's answer", link.Name)
-			}
-		}
+		checkVersion(t, client, id, version.Number, kinds)
 	}
 	for _, kind := range []manifest.Kind{manifest.KindSnapshot, manifest.KindChanges, manifest.KindIDMap, manifest.KindSchema, ""} {
 		if kinds[kind] == 0 {
 			t.Errorf("saw no entry of kind %q", kind)
+		}
+	}
+}
+
+// checkVersion reads a version and counts the kinds of its entries.
+func checkVersion(t *testing.T, client *feed.Client, id string, n manifest.Number, kinds map[manifest.Kind]int) {
+	t.Helper()
+	entries := map[string]feed.Entry{}
+	var names []string
+	answer, err := client.Version(t.Context(), id, n, func(e feed.Entry) error {
+		entries[e.Name] = e
+		names = append(names, e.Name)
+		kinds[e.Kind]++
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Version.Number != n || answer.Lifetime < 59*time.Minute || answer.Lifetime > 61*time.Minute || answer.Received.IsZero() {
+		t.Errorf("answer %+v, lifetime %s", answer.Version, answer.Lifetime)
+	}
+	links, err := client.Links(t.Context(), id, n, append(names, "source:unknown"))
+	if err != nil || len(links.Entries) != len(entries) || !slices.Equal(links.Missing, []string{"source:unknown"}) {
+		t.Fatalf("links %v, missing %v", err, links.Missing)
+	}
+	for _, link := range links.Entries {
+		if link.SHA256 != entries[link.Name].SHA256 || link.Size != entries[link.Name].Size {
+			t.Errorf("link to %s has other facts than the version's answer", link.Name)
 		}
 	}
 }

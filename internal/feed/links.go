@@ -84,7 +84,7 @@ func readLinks(answer answer, asked map[string]bool) (Links, error) {
 				return err
 			})
 		case "expiresAt":
-			expires, _, err := optionalText(in)
+			expires, err := optionalText(in)
 			lifetime.add(expires)
 			return err
 		}
@@ -95,7 +95,7 @@ func readLinks(answer answer, asked map[string]bool) (Links, error) {
 	}
 	if err == nil && len(open) > 0 {
 		for name := range open {
-			err = fmt.Errorf("the answer says nothing of %d names it was asked for, such as %s", len(open), manifest.Quote(name))
+			err = fmt.Errorf("the answer says nothing of %d of the %d names asked for, such as %s", len(open), len(asked), manifest.Quote(name))
 		}
 	}
 	out.Lifetime = lifetime.shortest

@@ -12,13 +12,14 @@ import (
 
 func TestLinksAsksOnceAndReturnsAllNames(t *testing.T) {
 	date := "Sun, 18 Oct 2026 06:20:00 GMT"
+	late := `{"expiresAt":"2026-10-18T07:00:00Z",` + entry("original")[1:]
 	part := `{"path":"snapshot/part-0000.parquet","file":"part-0000","expiresAt":"2026-10-18T06:40:00Z",` + entry("x")[12:]
 	for name, c := range map[string]struct {
 		body string
 		want time.Duration
 	}{
 		"expiry on top":        {`{"files":[` + entry("original") + "," + entry("snapshot/part-0000.parquet") + `],"missing":["source:a b"],"expiresAt":"2026-10-18T07:20:00Z"}`, time.Hour},
-		"expiry on an entry":   {`{"missing":["source:a b"],"files":[` + entry("original") + "," + part + `]}`, 20 * time.Minute},
+		"expiry on an entry":   {`{"missing":["source:a b"],"files":[` + late + "," + part + `],"expiresAt":"2026-10-18T07:20:00Z"}`, 20 * time.Minute},
 		"no expiry":            {`{"missing":["source:a b"],"files":[` + entry("original") + "," + entry("snapshot/part-0000.parquet") + `]}`, 0},
 		"expired when it came": {`{"files":[` + entry("original") + "," + entry("snapshot/part-0000.parquet") + `],"missing":["source:a b"],"expiresAt":"2026-10-18T05:20:00Z"}`, 1},
 	} {
@@ -44,25 +45,25 @@ func TestLinksAsksOnceAndReturnsAllNames(t *testing.T) {
 }
 
 func TestLinksRefusesAnswersToOtherQuestions(t *testing.T) {
-	cases := map[string]string{
-		"not asked for":     `{"files":[` + entry("original") + "," + entry("a") + "," + entry("b") + `]}`,
-		"missing not asked": `{"files":[` + entry("original") + "," + entry("a") + `],"missing":["b"]}`,
-		"twice":             `{"files":[` + entry("original") + "," + entry("original") + `]}`,
-		"both":              `{"files":[` + entry("original") + "," + entry("a") + `],"missing":["a"]}`,
-		"missing twice":     `{"files":[` + entry("original") + `],"missing":["a","a"]}`,
-		"says too little":   `{"files":[` + entry("original") + `]}`,
-		"says nothing":      `{}`,
-		"no link":           `{"files":[` + entry("original") + `,{"file":"a","sizeBytes":1,"sha256":"` + testSum + `"}]}`,
-		"no hash":           `{"files":[` + entry("original") + `,{"file":"a","sizeBytes":1,"url":"https://h/?s=S3CRET"}]}`,
-		"no size":           `{"files":[` + entry("original") + `,{"file":"a","sha256":"` + testSum + `","url":"https://h/?s=S3CRET"}]}`,
-		"list of names":     `{"files":["original","a"]}`,
-		"trailing data":     `{"files":[` + entry("original") + `],"missing":["a"]}{}`,
+	cases := []struct{ name, body, want string }{
+		{"not asked for", `{"files":[` + entry("original") + "," + entry("a") + "," + entry("b") + `]}`, `"b", which was not asked for`},
+		{"missing not asked for", `{"files":[` + entry("original") + "," + entry("a") + `],"missing":["b"]}`, `"b", which was not asked for`},
+		{"twice", `{"files":[` + entry("original") + "," + entry("original") + `]}`, `"original" twice`},
+		{"linked and missing", `{"files":[` + entry("original") + "," + entry("a") + `],"missing":["a"]}`, `"a" twice`},
+		{"missing twice", `{"files":[` + entry("original") + `],"missing":["a","a"]}`, `"a" twice`},
+		{"says too little", `{"files":[` + entry("original") + `]}`, `nothing of 1 of the 2 names asked for, such as "a"`},
+		{"says nothing", `{}`, "nothing of 2 of the 2"},
+		{"no link", `{"files":[` + entry("original") + `,{"file":"a","sizeBytes":1,"sha256":"` + testSum + `"}]}`, `"a" has no url`},
+		{"no hash", `{"files":[` + entry("original") + `,{"file":"a","sizeBytes":1,"url":"https://h/?s=S3CRET"}]}`, `"a" has no sha256`},
+		{"no size", `{"files":[` + entry("original") + `,{"file":"a","sha256":"` + testSum + `","url":"https://h/?s=S3CRET"}]}`, `"a" has no sizeBytes`},
+		{"list of names", `{"files":["original","a"]}`, "want an object"},
+		{"trailing data", `{"files":[` + entry("original") + "," + entry("a") + `]}{}`, "trailing data"},
 	}
-	for name, body := range cases {
-		t.Run(name, func(t *testing.T) {
-			a := serve(t, say(200, body))
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			a := serve(t, say(200, c.body))
 			_, err := a.client(t).Links(t.Context(), "ds_a", 42, []string{"original", "a"})
-			wantKind(t, err, fault.Malformed, "sign links ds_a version 42 (feed)")
+			wantKind(t, err, fault.Malformed, "sign links ds_a version 42 (feed)", c.want)
 		})
 	}
 }

@@ -22,18 +22,17 @@ func skipUnless(in *jsonstream.Reader, kind jsonstream.Kind) (skipped bool, err 
 	return false, nil
 }
 
-// optionalText reads a string; a value of another kind is skipped and is no text.
-func optionalText(in *jsonstream.Reader) (text string, is bool, err error) {
+// optionalText reads a string; a value of another kind is skipped and is the empty string.
+func optionalText(in *jsonstream.Reader) (string, error) {
 	if skipped, err := skipUnless(in, jsonstream.String); skipped {
-		return "", false, err
+		return "", err
 	}
-	text, err = in.String()
-	return text, err == nil, err
+	return in.String()
 }
 
 // optionalTime reads an RFC 3339 time; anything else is the zero time, which means unknown.
 func optionalTime(in *jsonstream.Reader) (time.Time, error) {
-	text, _, err := optionalText(in)
+	text, err := optionalText(in)
 	if err != nil {
 		return time.Time{}, err
 	}

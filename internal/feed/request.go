@@ -79,19 +79,7 @@ func (s *session) try(ctx context.Context, read func(answer) error) error {
 	defer cancel(nil)
 	idle := newIdleTimer(s.client.options.Limits.Idle, cancel)
 	defer idle.stop()
-	key, err := s.client.apiKey("")
-	if err != nil {
-		return err
-	}
-	response, err := s.send(ctx, key, idle)
-	if err == nil && response.StatusCode == http.StatusUnauthorized && !s.reread {
-		s.reread = true
-		drain(response)
-		if key, err = s.client.apiKey(key); err != nil {
-			return err
-		}
-		response, err = s.send(ctx, key, idle)
-	}
+	response, key, err := s.open(ctx, idle)
 	if err != nil {
 		return s.call.transport(ctx, err)
 	}
@@ -111,6 +99,26 @@ func (s *session) try(ctx context.Context, read func(answer) error) error {
 		return s.call.transport(ctx, body.failed)
 	}
 	return s.call.wrap(err)
+}
+
+// open sends the request, once more with the key read anew when the feed refuses the one held,
+// and returns the key that was used last.
+func (s *session) open(ctx context.Context, idle *idleTimer) (*http.Response, string, error) {
+	key, err := s.client.apiKey("")
+	if err != nil {
+		return nil, "", err
+	}
+	response, err := s.send(ctx, key, idle)
+	if err != nil || response.StatusCode != http.StatusUnauthorized || s.reread {
+		return response, key, err
+	}
+	drain(response)
+	s.reread = true
+	if key, err = s.client.apiKey(key); err != nil {
+		return nil, "", err
+	}
+	second, err := s.send(ctx, key, idle)
+	return second, key, err
 }
 
 func (s *session) send(ctx context.Context, key string, idle *idleTimer) (*http.Response, error) {

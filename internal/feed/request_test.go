@@ -109,6 +109,17 @@ func TestRenewedKeyIsReadOnceAfter401(t *testing.T) {
 	}
 }
 
+func TestKeyIsReadAnewOnceInAllTriesOfACall(t *testing.T) {
+	a := serve(t, say(401, ""), say(503, ""), say(401, ""))
+	reads := 0
+	client := a.client(t, func(o *feed.Options) { o.Key = func() (string, error) { reads++; return testKey, nil } })
+	_, err := client.Dataset(t.Context(), "ds_a")
+	wantKind(t, err, fault.Denied)
+	if n := len(a.seen()); n != 3 || reads != 2 {
+		t.Errorf("sent %d requests with %d reads of the key, want 3 and 2", n, reads)
+	}
+}
+
 func TestUnusableKeySendsNothing(t *testing.T) {
 	cases := map[string]func() (string, error){
 		"missing":           func() (string, error) { return "", nil },

@@ -110,7 +110,7 @@ func (f *filesReader) read() error {
 	return f.in.Object(func(name string) error {
 		switch name {
 		case "expiresAt":
-			expires, _, err := optionalText(f.in)
+			expires, err := optionalText(f.in)
 			f.lifetime.add(expires)
 			return err
 		case "snapshot":

@@ -55,7 +55,7 @@ func TestHideKeyHidesEveryKeyRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := guard.Write([]byte("first-key second-key\n")); n != 21 || err != nil || out.String() != "REDACTED REDACTED\n" {
+	if n, err := guard.Write([]byte("first-key, second-key\n")); n != 22 || err != nil || out.String() != "REDACTED, REDACTED\n" {
 		t.Errorf("wrote %q, %d, %v", out.String(), n, err)
 	}
 }
