@@ -156,6 +156,7 @@ func TestListsThatProveNothing(t *testing.T) {
 		"whole":             {[]string{page([]string{"a", "b"}, true, "1"), page([]string{"c"}, false, "")}, "abc", false},
 		"empty middle page": {[]string{page([]string{"a"}, true, "1"), page(nil, true, "2"), page([]string{"c"}, false, "")}, "ac", false},
 		"no token":          {[]string{page([]string{"a"}, true, "")}, "a", true},
+		"no token later":    {[]string{page([]string{"a"}, true, "1"), page([]string{"b"}, true, ""), page([]string{"c"}, false, "")}, "ab", true},
 		"same token again":  {[]string{page([]string{"a"}, true, "1"), page([]string{"b"}, true, "1")}, "ab", true},
 		"same page again":   {[]string{page([]string{"a"}, true, "1"), page([]string{"a"}, true, "2")}, "a", true},
 		"steps back":        {[]string{page([]string{"b", "a"}, false, "")}, "b", true},

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/logging"
 )
 
 // loadConfig reads the SDK's default chains. With AWS_CA_BUNDLE or ca_bundle set the SDK takes
@@ -26,7 +27,7 @@ func loadConfig(ctx context.Context, options Options) (aws.Config, error) {
 }
 
 func loadOptions(options Options, client config.HTTPClient) []func(*config.LoadOptions) error {
-	var load []func(*config.LoadOptions) error
+	load := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	switch {
 	case client != nil:
 		load = append(load, config.WithHTTPClient(client))

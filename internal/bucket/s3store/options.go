@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go/logging"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
@@ -192,6 +193,7 @@ func newClient(ctx context.Context, options Options) (*s3.Client, error) {
 			o.UsePathStyle = *options.PathStyle
 		}
 		o.Retryer = aws.NopRetryer{}
+		o.Logger = logging.Nop{} // the SDK writes to standard error otherwise
 		// Our checksums are headers that we set. The SDK's own would come as a trailer, which some
 		// services refuse, or keep as part of the object.
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired

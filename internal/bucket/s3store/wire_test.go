@@ -3,10 +3,14 @@ package s3store_test
 import (
 	"bytes"
 	"encoding/base64"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/bucket/s3store"
@@ -162,4 +166,48 @@ func TestRequesterPays(t *testing.T) {
 			t.Errorf("%s has no x-amz-request-payer", op(r))
 		}
 	}
+}
+
+// TestEarlyAnswer: a service that answers before it has read the body makes the HTTP client return
+// while it still sends. The body must be the caller's again.
+func TestEarlyAnswer(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusServiceUnavailable, "SlowDown")
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(50 * time.Millisecond) // keeps the connection open, with the body unread
+	}))
+	defer service.Close()
+	store := (&scripted{Server: service}).store(t, nil)
+	data := bytesOf(1 << 20)
+	body := &slowBody{source: bytes.NewReader(data)}
+	c := content(data)
+	c.Body = body
+	_, err := store.Create(t.Context(), "k", c)
+	if body.reading.Load() {
+		t.Error("the body was still being read when Create returned")
+	}
+	reads := body.reads.Load()
+	if !fault.Is(err, fault.Transient) || reads < 2 {
+		t.Fatalf("got %v after %d reads, want a fault.Transient in the middle of the body", err, reads)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if body.reads.Load() != reads {
+		t.Error("the body was read after Create returned")
+	}
+}
+
+// slowBody stalls in its second read, as a source does that has nothing to send.
+type slowBody struct {
+	source  io.Reader
+	reads   atomic.Int64
+	reading atomic.Bool
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	b.reading.Store(true)
+	defer b.reading.Store(false)
+	if b.reads.Add(1) == 2 {
+		time.Sleep(300 * time.Millisecond)
+	}
+	return b.source.Read(p[:min(len(p), 64<<10)])
 }
