@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,38 @@ func TestEarlyExpiryIsRenewedInOneCall(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each link that served some bytes and is then refused earns a fresh one.
+func TestLinksRefusedAgainAndAgainInMidFile(t *testing.T) {
+	bothSizes(t, Options{}, func(w *world, file File) {
+		refusals := 0
+		w.handle = func(v visit) {
+			switch {
+			case v.nth == 1:
+				v.cut(len(v.data) / 3)
+			case v.nth%2 == 0 && refusals < 3:
+				refusals++
+				v.w.WriteHeader(http.StatusForbidden)
+			case refusals < 3:
+				start, _ := strconv.Atoi(trimRange(v.r))
+				v.w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", start, len(v.data)-1, len(v.data)))
+				v.w.Header().Set("Content-Length", strconv.Itoa(len(v.data)-start))
+				v.w.WriteHeader(http.StatusPartialContent)
+				_, _ = v.w.Write(v.data[start : start+10])
+				v.flush()
+				panic(http.ErrAbortHandler)
+			default:
+				w.serve(v)
+			}
+		}
+		w.engine.opts.Attempts = 10
+		summary, err := w.copy(file)
+		w.wantCopied(summary, err, file)
+		if w.signed[file.Name] != 4 || w.creates[file.Key] != 1 {
+			w.t.Errorf("signed %d times, %d creates", w.signed[file.Name], w.creates[file.Key])
+		}
+	})
 }
 
 // A source that refuses every first link must not make signed files pile up.

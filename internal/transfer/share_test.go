@@ -72,35 +72,44 @@ func TestDatasetsShareTheWorkers(t *testing.T) {
 	}
 }
 
-// Large files fill the workers asked for, and small ones get one more.
+// As many files are in flight as asked for, and one small one more beside large ones.
 func TestConcurrencyIsKept(t *testing.T) {
-	run(t, Options{Concurrency: 4}, func(w *world) {
-		var files []File
-		for i := range 40 {
-			files = append(files, w.add(fmt.Sprintf("large:%d", i), smallFile+1), w.add(fmt.Sprintf("small:%d", i), 10))
-		}
-		var now, most, large, mostLarge atomic.Int64
-		up := func(counter, peak *atomic.Int64) {
-			n := counter.Add(1)
-			for old := peak.Load(); n > old && !peak.CompareAndSwap(old, n); old = peak.Load() {
-			}
-		}
-		w.handle = func(v visit) {
-			up(&now, &most)
-			defer now.Add(-1)
-			if v.name[:5] == "large" {
-				up(&large, &mostLarge)
-				defer large.Add(-1)
-			}
-			time.Sleep(time.Second)
-			w.serve(v)
-		}
-		summary, err := w.copy(files...)
-		w.wantCopied(summary, err, files...)
-		if most.Load() != 5 || mostLarge.Load() != 4 {
-			t.Errorf("%d requests at once, %d of them for large files, want 5 and 4", most.Load(), mostLarge.Load())
-		}
-	})
+	tests := map[string]struct {
+		sizes []int
+		want  int64
+	}{
+		"small": {[]int{10}, 4}, "large": {[]int{smallFile + 1}, 4}, "both": {[]int{smallFile + 1, 10}, 5},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			run(t, Options{Concurrency: 4}, func(w *world) {
+				var files []File
+				for i := range 40 {
+					files = append(files, w.add(fmt.Sprintf("document:%d", i), test.sizes[i%len(test.sizes)]))
+				}
+				var now, large, most, mostLarge int64
+				w.handle = func(v visit) {
+					isLarge := int64(len(v.data) / smallFile)
+					w.mu.Lock()
+					now++
+					large += isLarge
+					most, mostLarge = max(most, now), max(mostLarge, large)
+					w.mu.Unlock()
+					time.Sleep(time.Second)
+					w.mu.Lock()
+					now-- // before the answer: its end lets the next request start
+					large -= isLarge
+					w.mu.Unlock()
+					w.serve(v)
+				}
+				summary, err := w.copy(files...)
+				w.wantCopied(summary, err, files...)
+				if most != test.want || mostLarge > 4 {
+					t.Errorf("%d requests at once, %d of them for large files, want %d", most, mostLarge, test.want)
+				}
+			})
+		})
+	}
 }
 
 // The sequence is pulled a batch ahead, so that memory does not grow with its length.

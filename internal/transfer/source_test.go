@@ -128,8 +128,12 @@ func TestStartsOverWhereItCannotResume(t *testing.T) {
 				}
 				summary, err := w.copy(file)
 				w.wantCopied(summary, err, file)
-				if w.visits[file.Name] != 3 {
-					t.Errorf("%d visits, want 3", w.visits[file.Name])
+				signed := 1 // seen before bytes were mixed, so that the link is not to blame
+				if name == "gzip" {
+					signed = 2
+				}
+				if w.visits[file.Name] != 3 || w.signed[file.Name] != signed {
+					t.Errorf("%d visits, signed %d times, want 3 and %d", w.visits[file.Name], w.signed[file.Name], signed)
 				}
 			})
 		})
