@@ -5,10 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -23,7 +23,7 @@ func numbered(i int) manifest.Attachment {
 	binary.BigEndian.PutUint64(seed[:], uint64(i))
 	sum := manifest.SHA256(sha256.Sum256(seed[:]))
 	return manifest.Attachment{
-		Name: "document:" + sum.String(), Filename: fmt.Sprintf("plan %d.pdf", i), ContentType: "application/pdf",
+		Name: "document:" + sum.String(), Filename: "plan " + strconv.Itoa(i) + ".pdf", ContentType: "application/pdf",
 		Size: int64(2048 + i%977), SHA256: sum,
 	}
 }

@@ -75,7 +75,7 @@ func TestCutAndGarbledFilesAreErrorsAndNeverPanic(t *testing.T) {
 		footer := int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
 		random := rand.New(rand.NewPCG(1, 2))
 		failed := 0
-		for range 1500 {
+		for range 400 {
 			garbled := bytes.Clone(whole)
 			garbled[len(whole)-8-1-random.IntN(footer)] ^= byte(1 + random.IntN(255))
 			if _, err := inspectBytes(garbled); err != nil {
@@ -85,8 +85,8 @@ func TestCutAndGarbledFilesAreErrorsAndNeverPanic(t *testing.T) {
 				t.Fatalf("%s: open returned %v and %v", name, file, err)
 			}
 		}
-		if failed < 50 {
-			t.Errorf("%s: only %d of 1500 garbled footers were noticed", name, failed)
+		if failed < 10 {
+			t.Errorf("%s: only %d of 400 garbled footers were noticed", name, failed)
 		}
 	}
 }
