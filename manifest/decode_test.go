@@ -205,6 +205,12 @@ func TestManifestLimits(t *testing.T) {
 	if err := padded(bound); err != nil {
 		t.Errorf("just the bound: %v", err)
 	}
+	attachments := strings.Repeat(entry("file", "original")+",\n", 2*bound/100) + entry("file", "original")
+	for _, text := range []string{`{"attachments":[` + attachments + `]}`, `{"files":[` + attachments + `]}`} {
+		if _, err := decodeManifest(strings.NewReader(text), func(Attachment) error { return nil }, bound, MaxFiles); err != nil {
+			t.Errorf("attachments count towards no bound, but: %v", err)
+		}
+	}
 	if err := padded(bound + 1); !errors.Is(err, jsonstream.ErrTooLarge) {
 		t.Errorf("a byte more than the bound: want ErrTooLarge, got %v", err)
 	}

@@ -119,6 +119,7 @@ func TestRecordsThatCannotBeActedOnAreRefused(t *testing.T) {
 		"file key of another dataset": func(r *Record) { r.Files[0].Key = recordFile("ds_b", 42, r.Files[0].Path).Key },
 		"file key with dots":          func(r *Record) { r.Files[0].Key = "snapshot/../x" },
 		"file path with dots":         func(r *Record) { r.Files[2].Path = "notes/../é.txt" },
+		"file path that readers skip": func(r *Record) { r.Files[0] = recordFile("ds_a", 42, "snapshot/_a") },
 		"file of another kind":        func(r *Record) { r.Files[0].Kind = KindChanges },
 		"table part as schema":        func(r *Record) { r.Files[0].Kind, r.Files[0].Key = KindSchema, r.Files[1].Key },
 		"file without hash":           func(r *Record) { r.Files[0].SHA256 = SHA256{} },
