@@ -179,7 +179,6 @@ func (j *job) link(ctx context.Context, t *task, stale bool) (link, error) {
 			defer j.mu.Unlock()
 			return t.link, nil
 		}
-		t.state = asked
 		j.renew = append(j.renew, t)
 	}
 	ready := make(chan struct{})

@@ -23,7 +23,7 @@ type signing int
 
 const (
 	unsigned signing = iota
-	asked            // in a call that is under way, or about to be
+	asked            // in a call that is under way, or about to be made
 	signed
 )
 
