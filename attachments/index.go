@@ -115,7 +115,11 @@ func (x *Index) Close() { x.close() }
 // manifest's order. Up to 8 MiB are kept in memory; a greater index is generated again, from a
 // new call of rows, each time its body is read.
 func NewIndex(rows func() iter.Seq2[manifest.Attachment, error]) (*Index, error) {
-	sink := &indexSink{hash: sha256.New(), kept: new(bytes.Buffer)}
+	return newIndex(rows, indexInMemory)
+}
+
+func newIndex(rows func() iter.Seq2[manifest.Attachment, error], inMemory int64) (*Index, error) {
+	sink := &indexSink{hash: sha256.New(), kept: new(bytes.Buffer), limit: inMemory}
 	stats, err := WriteIndex(sink, rows())
 	if err != nil {
 		return nil, err
@@ -135,13 +139,15 @@ func NewIndex(rows func() iter.Seq2[manifest.Attachment, error]) (*Index, error)
 type indexSink struct {
 	hash hash.Hash
 	size int64
-	kept *bytes.Buffer // nil once it grew too great
+	// kept is nil once it grew beyond limit bytes.
+	kept  *bytes.Buffer
+	limit int64
 }
 
 func (s *indexSink) Write(p []byte) (int, error) {
 	s.hash.Write(p)
 	s.size += int64(len(p))
-	if s.kept != nil && s.size > indexInMemory {
+	if s.kept != nil && s.size > s.limit {
 		s.kept = nil
 	}
 	if s.kept != nil {
