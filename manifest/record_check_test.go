@@ -121,7 +121,7 @@ func TestRecordsThatCannotBeActedOnAreRefused(t *testing.T) {
 		"file path with dots":         func(r *Record) { r.Files[2].Path = "notes/../é.txt" },
 		"file path that readers skip": func(r *Record) { r.Files[0] = recordFile("ds_a", 42, "snapshot/_a") },
 		"file of another kind":        func(r *Record) { r.Files[0].Kind = KindChanges },
-		"table part as schema":        func(r *Record) { r.Files[0].Kind, r.Files[0].Key = KindSchema, r.Files[1].Key },
+		"table part as schema":        func(r *Record) { r.Files[0].Kind, r.Files[0].Key, r.Files = KindSchema, r.Files[1].Key, r.Files[:1] },
 		"file without hash":           func(r *Record) { r.Files[0].SHA256 = SHA256{} },
 		"file of negative size":       func(r *Record) { r.Files[0].Size = -1 },
 		"file of negative rows":       func(r *Record) { r.Files[0].Rows = &minus },
