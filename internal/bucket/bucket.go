@@ -47,7 +47,7 @@ type Reader interface {
 	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
 }
 
-// Class of content: it decides cache rules and media type.
+// ContentClass is the class of content: it decides cache rules and media type.
 type ContentClass int
 
 // The classes of content.
@@ -90,7 +90,7 @@ type Deleter interface {
 }
 
 // Store is a bucket as an adapter provides it.
-type Store interface {
+type Store interface { //nolint:interfacebloat // bundles the small ports above for those who wire stores
 	Reader
 	Writer
 	Swapper

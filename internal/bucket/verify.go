@@ -115,7 +115,7 @@ func (v *Verifier) Stop() {
 func (v *Verifier) Verified() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.err == io.EOF
+	return errors.Is(v.err, io.EOF)
 }
 
 // Failure returns the first error of the body, nil while there is none or when it ended well.
@@ -123,7 +123,7 @@ func (v *Verifier) Verified() bool {
 func (v *Verifier) Failure() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.err == io.EOF || v.err == errStopped {
+	if errors.Is(v.err, io.EOF) || errors.Is(v.err, errStopped) {
 		return nil
 	}
 	return v.err

@@ -20,24 +20,8 @@ import (
 func TestVerifyReader(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		named := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "named")
-		sent := bytes.Clone(named)
-		switch change := rapid.SampledFrom([]string{"none", "flip", "cut", "add"}).Draw(t, "change"); {
-		case change == "flip" && len(sent) > 0:
-			sent[rapid.IntRange(0, len(sent)-1).Draw(t, "at")] ^= 1
-		case change == "cut" && len(sent) > 0:
-			sent = sent[:rapid.IntRange(0, len(sent)-1).Draw(t, "to")]
-		case change == "add":
-			sent = append(sent, 0)
-		}
-		var source io.Reader = bytes.NewReader(sent)
-		switch rapid.SampledFrom([]string{"plain", "byte by byte", "halves", "data with EOF"}).Draw(t, "source") {
-		case "byte by byte":
-			source = iotest.OneByteReader(source)
-		case "halves":
-			source = iotest.HalfReader(source)
-		case "data with EOF":
-			source = iotest.DataErrReader(source)
-		}
+		sent := drawChange(t, named)
+		source := drawSource(t, sent)
 		v := bucket.VerifyReader(source, int64(len(named)), manifest.SumBytes(named))
 		got, err := readIn(v, rapid.IntRange(1, 64).Draw(t, "buffer"))
 		if bytes.Equal(named, sent) {
@@ -53,6 +37,35 @@ func TestVerifyReader(t *testing.T) {
 			t.Fatalf("all %d bytes were handed over before the error", len(got))
 		}
 	})
+}
+
+// drawChange returns named, or other bytes of the kinds that happen on the way.
+func drawChange(t *rapid.T, named []byte) []byte {
+	sent := bytes.Clone(named)
+	switch change := rapid.SampledFrom([]string{"none", "flip", "cut", "add"}).Draw(t, "change"); {
+	case change == "flip" && len(sent) > 0:
+		sent[rapid.IntRange(0, len(sent)-1).Draw(t, "at")] ^= 1
+	case change == "cut" && len(sent) > 0:
+		sent = sent[:rapid.IntRange(0, len(sent)-1).Draw(t, "to")]
+	case change == "add":
+		sent = append(sent, 0)
+	}
+	return sent
+}
+
+// drawSource returns a reader of data with one of the habits that readers have.
+func drawSource(t *rapid.T, data []byte) io.Reader {
+	source := io.Reader(bytes.NewReader(data))
+	switch rapid.SampledFrom([]string{"plain", "byte by byte", "halves", "data with EOF"}).Draw(t, "source") {
+	case "byte by byte":
+		return iotest.OneByteReader(source)
+	case "halves":
+		return iotest.HalfReader(source)
+	case "data with EOF":
+		return iotest.DataErrReader(source)
+	default:
+		return source
+	}
 }
 
 // readIn reads with a buffer of n bytes until an error, which is nil for EOF.
@@ -88,7 +101,7 @@ func TestVerifyReaderStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Stop()
-	if n, err := v.Read(make([]byte, 2)); n != 0 || err == nil || err == io.EOF {
+	if n, err := v.Read(make([]byte, 2)); n != 0 || err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("read after stop: %d, %v", n, err)
 	}
 	if source.Len() != 4 || v.Failure() != nil || v.Verified() {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
@@ -31,37 +32,44 @@ func (l *LieAboutExistence) Stat(ctx context.Context, key string) (bucket.Info, 
 // List implements bucket.Reader.
 func (l *LieAboutExistence) List(ctx context.Context, prefix, after string) iter.Seq2[bucket.Info, error] {
 	return func(yield func(bucket.Info, error) bool) {
-		var pending []string
-		for key := range l.Infos {
-			if len(key) >= len(prefix) && key[:len(prefix)] == prefix && key > after {
-				pending = append(pending, key)
-			}
-		}
-		slices.Sort(pending)
-		lie := func() bool {
-			info := l.Infos[pending[0]]
-			info.Key, pending = pending[0], pending[1:]
-			return yield(info, nil)
-		}
+		pending := l.lies(prefix, after)
 		for info, err := range l.Store.List(ctx, prefix, after) {
-			for err == nil && len(pending) > 0 && pending[0] < info.Key {
-				if !lie() {
+			if err != nil {
+				yield(bucket.Info{}, err)
+				return
+			}
+			for len(pending) > 0 && pending[0].Key < info.Key {
+				if !yield(pending[0], nil) {
 					return
 				}
-			}
-			if err == nil && len(pending) > 0 && pending[0] == info.Key {
 				pending = pending[1:]
 			}
-			if !yield(info, err) || err != nil {
+			if len(pending) > 0 && pending[0].Key == info.Key {
+				pending = pending[1:]
+			}
+			if !yield(info, nil) {
 				return
 			}
 		}
-		for len(pending) > 0 {
-			if !lie() {
+		for _, info := range pending {
+			if !yield(info, nil) {
 				return
 			}
 		}
 	}
+}
+
+// lies returns what belongs into a listing, in order.
+func (l *LieAboutExistence) lies(prefix, after string) []bucket.Info {
+	var infos []bucket.Info
+	for key, info := range l.Infos {
+		if strings.HasPrefix(key, prefix) && key > after {
+			info.Key = key
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b bucket.Info) int { return strings.Compare(a.Key, b.Key) })
+	return infos
 }
 
 // FlipBit changes one bit of what is read at Offset of the object Key.

@@ -77,7 +77,7 @@ func testReaderAt(t testing.TB, s *subject) {
 			t.Errorf("read %d bytes at %d: %d, %v", at.length, at.offset, n, err)
 		}
 	}
-	if n, err := reader.ReadAt(make([]byte, 20), 299_990); n != 10 || err != io.EOF {
+	if n, err := reader.ReadAt(make([]byte, 20), 299_990); n != 10 || !errors.Is(err, io.EOF) {
 		t.Errorf("read past the end: %d, %v, want 10 and EOF", n, err)
 	}
 }

@@ -56,7 +56,23 @@ func TestTree(t *testing.T) {
 		"a": 0o755, "a/b": 0o755, "a/b/data": 0o444, "a/doc.json": 0o644, "current": 0o755, "current/p.json": 0o644,
 		"_mirror": 0o755, "_mirror/tmp": 0o755, "_mirror/locks": 0o755,
 	}
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	if err := checkTree(t, root, want); err != nil || len(want) > 0 {
+		t.Errorf("%v; missing: %v", err, want)
+	}
+	for _, key := range []string{"_mirror/tmp/x", "_mirror/tmp", "_mirror/locks/00", "_mirror/locks"} {
+		if _, err := store.Create(t.Context(), key, data("x", nil)); !fault.Is(err, fault.Malformed) {
+			t.Errorf("create %s: %v", key, err)
+		}
+	}
+	if _, err := bucket.CreateDocument(t.Context(), store, "_mirror/tmpx/y", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkTree holds every entry below root against want, and takes it out of want.
+func checkTree(t *testing.T, root string, want map[string]fs.FileMode) error {
+	t.Helper()
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(root, path)
 		if err != nil || name == "." || strings.HasPrefix(name, "_mirror/locks/") {
 			return err
@@ -68,23 +84,12 @@ func TestTree(t *testing.T) {
 		if mode, known := want[name]; !known || info.Mode().Perm() != mode {
 			t.Errorf("%s has mode %v, want %v (expected at all: %t)", name, info.Mode().Perm(), mode, known)
 		}
-		if links := info.Sys().(*syscall.Stat_t).Nlink; !entry.IsDir() && links != 1 {
-			t.Errorf("%s has %d names", name, links)
+		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || (!entry.IsDir() && stat.Nlink != 1) {
+			t.Errorf("%s has more than one name", name)
 		}
 		delete(want, name)
 		return nil
 	})
-	if err != nil || len(want) > 0 {
-		t.Errorf("%v; missing: %v", err, want)
-	}
-	for _, key := range []string{"_mirror/tmp/x", "_mirror/tmp", "_mirror/locks/00", "_mirror/locks"} {
-		if _, err := store.Create(t.Context(), key, data("x", nil)); !fault.Is(err, fault.Malformed) {
-			t.Errorf("create %s: %v", key, err)
-		}
-	}
-	if _, err := bucket.CreateDocument(t.Context(), store, "_mirror/tmpx/y", nil); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestStaleStaging: a dead writer's file goes with the next write; one that is held stays.

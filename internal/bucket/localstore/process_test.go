@@ -75,6 +75,27 @@ func TestProcesses(t *testing.T) {
 	if _, err := store.Swap(t.Context(), "n.json", bucket.Absent, []byte(`{"n":0}`)); err != nil {
 		t.Fatal(err)
 	}
+	winners := runRacers(t, root)
+	if len(winners) != creates {
+		t.Errorf("%d keys were won, want %d", len(winners), creates)
+	}
+	for key, pid := range winners {
+		if data, _, err := bucket.ReadAll(t.Context(), store, key, 100); err != nil || string(data) != pid {
+			t.Errorf("%s holds %q, %v; its winner was %s", key, data, err, pid)
+		}
+	}
+	data, _, err := bucket.ReadAll(t.Context(), store, "n.json", 100)
+	if want := fmt.Sprintf(`{"n":%d}`, racers*rounds); err != nil || string(data) != want {
+		t.Errorf("counter is %s, %v, want %s", data, err, want)
+	}
+	if left := staging(t, root); len(left) > 0 {
+		t.Errorf("staging files are left: %q", left)
+	}
+}
+
+// runRacers runs the processes and returns who won each key.
+func runRacers(t *testing.T, root string) map[string]string {
+	t.Helper()
 	var children []*exec.Cmd
 	outputs := make([]bytes.Buffer, racers)
 	for i := range racers {
@@ -100,21 +121,7 @@ func TestProcesses(t *testing.T) {
 			winners[key] = pid
 		}
 	}
-	if len(winners) != creates {
-		t.Errorf("%d keys were won, want %d", len(winners), creates)
-	}
-	for key, pid := range winners {
-		if data, _, err := bucket.ReadAll(t.Context(), store, key, 100); err != nil || string(data) != pid {
-			t.Errorf("%s holds %q, %v; its winner was %s", key, data, err, pid)
-		}
-	}
-	data, _, err := bucket.ReadAll(t.Context(), store, "n.json", 100)
-	if want := fmt.Sprintf(`{"n":%d}`, racers*rounds); err != nil || string(data) != want {
-		t.Errorf("counter is %s, %v, want %s", data, err, want)
-	}
-	if left := staging(t, root); len(left) > 0 {
-		t.Errorf("staging files are left: %q", left)
-	}
+	return winners
 }
 
 func staging(t *testing.T, root string) []string {

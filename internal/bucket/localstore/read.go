@@ -170,10 +170,11 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.file.ReadAt(p, b.offset)
 	b.offset += int64(n)
 	b.left -= int64(n)
+	ended := errors.Is(err, io.EOF)
 	switch {
-	case err == nil || (err == io.EOF && n == len(p)):
+	case err == nil || (ended && n == len(p)):
 		return n, nil
-	case err == io.EOF:
+	case ended:
 		err = fmt.Errorf("%d bytes missing: %w", b.left, io.ErrUnexpectedEOF)
 		return n, &fault.Error{Op: "read file", Object: b.key, Side: fault.SideBucket, Kind: fault.Transient, Err: err}
 	}

@@ -150,7 +150,7 @@ func checkEndpoint(text string) error {
 	}
 	if host := endpoint.Hostname(); host == "googleapis.com" || strings.HasSuffix(host, ".googleapis.com") {
 		// Its front end rewrites a signed header, and its S3 dialect ignores conditions.
-		return errors.New("Google Cloud Storage is reached as gs://bucket/prefix, not through its S3 endpoint")
+		return errors.New("endpoint is Google Cloud Storage's S3 dialect: use gs://bucket/prefix")
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"golang.org/x/sync/errgroup"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
@@ -139,21 +138,31 @@ func (u *upload) send(ctx context.Context, body io.Reader, size int64) error {
 	free, filled := make(chan []byte, 2), make(chan part)
 	free <- make([]byte, size)
 	free <- make([]byte, size)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer close(filled)
-		return u.fill(ctx, body, free, filled)
-	})
-	group.Go(func() error {
-		for p := range filled {
-			if err := u.sendPart(ctx, p); err != nil {
-				return err
-			}
-			free <- p.data[:size]
+	filling, stop := context.WithCancel(ctx)
+	defer stop()
+	sent := make(chan error, 1)
+	go func() {
+		sent <- u.sendParts(ctx, filled, free)
+		stop()
+	}()
+	// When the body fails, the part under way is waited for, not cut: a part that the service
+	// still takes in can outlive the abort.
+	fillErr := u.fill(filling, body, free, filled)
+	close(filled)
+	if err := <-sent; err != nil {
+		return err
+	}
+	return fillErr
+}
+
+func (u *upload) sendParts(ctx context.Context, filled <-chan part, free chan<- []byte) error {
+	for p := range filled {
+		if err := u.sendPart(ctx, p); err != nil {
+			return err
 		}
-		return nil
-	})
-	return group.Wait()
+		free <- p.data[:cap(p.data)]
+	}
+	return nil
 }
 
 func (u *upload) fill(ctx context.Context, body io.Reader, free <-chan []byte, filled chan<- part) error {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -19,6 +20,7 @@ const begun = `<InitiateMultipartUploadResult><UploadId>u-1</UploadId></Initiate
 
 // uploads is a service of uploads in parts that keeps what is completed.
 type uploads struct {
+	mu     sync.Mutex
 	parts  map[string][]byte
 	object []byte
 	// before answers a request in the service's place and reports whether it did.
@@ -26,6 +28,8 @@ type uploads struct {
 }
 
 func (u *uploads) answer(w http.ResponseWriter, r seen) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if u.before != nil && u.before(w, r) {
 		return
 	}
@@ -153,21 +157,7 @@ func TestUploadsAreAborted(t *testing.T) {
 		"abort after 503 once": {fails: "part 1", status: 400, code: "BadDigest", want: fault.WrongBytes, abort: 503},
 	} {
 		t.Run(name, func(t *testing.T) {
-			aborts := 0
-			u := &uploads{}
-			u.before = func(w http.ResponseWriter, r seen) bool {
-				switch op(r) {
-				case c.fails:
-					fail(w, c.status, c.code)
-					return true
-				case "abort":
-					if aborts++; c.abort == 403 || (c.abort == 503 && aborts == 1) {
-						fail(w, c.abort, "AccessDenied")
-						return true
-					}
-				}
-				return false
-			}
+			u := &uploads{before: failing(c.fails, c.status, c.code, c.abort)}
 			service := serve(t, u.answer)
 			upload := content(bytesOf(size))
 			if c.body != nil {
@@ -188,6 +178,25 @@ func TestUploadsAreAborted(t *testing.T) {
 				t.Errorf("wrong bytes were completed: %q", ops)
 			}
 		})
+	}
+}
+
+// failing answers one kind of request with an error always, and aborts with abort: 403 always, 503
+// once.
+func failing(fails string, status int, code string, abort int) func(http.ResponseWriter, seen) bool {
+	aborts := 0
+	return func(w http.ResponseWriter, r seen) bool {
+		switch op(r) {
+		case fails:
+			fail(w, status, code)
+			return true
+		case "abort":
+			if aborts++; abort == 403 || (abort == 503 && aborts == 1) {
+				fail(w, abort, "AccessDenied")
+				return true
+			}
+		}
+		return false
 	}
 }
 
