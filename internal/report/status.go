@@ -151,7 +151,8 @@ func datasetStatus(line state.Line, pointer *state.Pointer, now time.Time) Datas
 		d.Held, d.Withdrawn, d.Pinned = pointer.Held, pointer.Withdrawn, pointer.Pinned
 		d.Newest = max(d.Newest, pointer.Version)
 	}
-	if d.State == "" {
+	switch d.State {
+	case "", "held", "withdrawn": // the pointer says it, which a person may have moved since the last pass
 		d.State = "ok"
 	}
 	d.Lag = lagOf(d, line, now)
