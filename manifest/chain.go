@@ -143,22 +143,14 @@ type PlanOptions struct {
 
 // PlanWork compares a listed chain, in version order, with what is held.
 func PlanWork(listed []Version, held Holding, o PlanOptions) Work {
-	first := held.OldestRecord()
-	start := Number(0) // versions below it are not wanted
-	switch {
-	case first == 0 && o.History == HistoryCurrent:
-		start = currentOf(listed, o.Current)
-	case first != 0 && (o.History == HistoryCurrent || !o.Full):
-		start = first
-	}
+	start := startOf(listed, held, o)
 	work := Work{}
 	known := make(map[Number]bool, len(listed))
 	for _, v := range listed {
 		known[v.Number] = true
 	}
 	ask := func(n Number) {
-		have, _ := held.Find(n)
-		if n != 0 && n >= start && !known[n] && !have.Record {
+		if n != 0 && n >= start && !known[n] && !held.HasRecord(n) {
 			known[n] = true
 			work.Ask = append(work.Ask, n)
 		}
@@ -168,18 +160,32 @@ func PlanWork(listed []Version, held Holding, o PlanOptions) Work {
 		if v.Number < start || have.Record || (have.Gone && !askAgain(v, o)) {
 			continue
 		}
-		if was, _ := held.Find(v.Previous); !was.Gone {
+		if before, _ := held.Find(v.Previous); !before.Gone {
 			ask(v.Previous)
 		}
 		work.Copy = append(work.Copy, v)
 	}
 	for _, have := range held {
-		if o.Full && have.Gone && !have.Record && o.FeedNow.Sub(have.GoneSince) < Retention {
+		if o.Full && have.Gone && o.FeedNow.Sub(have.GoneSince) < Retention {
 			ask(have.Number)
 		}
 	}
 	slices.Sort(work.Ask)
 	return work
+}
+
+// startOf returns the version below which none is wanted: history mode decides where records
+// begin, and only a full pass fills in below the first one.
+func startOf(listed []Version, held Holding, o PlanOptions) Number {
+	first := held.OldestRecord()
+	switch {
+	case first == 0 && o.History == HistoryCurrent:
+		return currentOf(listed, o.Current)
+	case first != 0 && (o.History == HistoryCurrent || !o.Full):
+		return first
+	default:
+		return 0
+	}
 }
 
 // askAgain reports whether a version noted gone is asked for once more: by every full pass while

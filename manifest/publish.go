@@ -89,23 +89,32 @@ func walk(now Published, candidates []Candidate, onMajor OnMajor) (Number, *Hold
 		if c.Version <= now.Version || c.Withdrawn || c.Pruned {
 			continue
 		}
-		if now.Version != 0 && onMajor != MajorFollow && c.Schema.Breaks(now.Schema) {
-			if hold == nil {
-				hold = &Hold{Version: c.Version, Schema: c.Schema, Reason: HoldMajor}
-			}
-			break
-		}
 		onFork = !c.ResyncRequired && (onFork || (c.Fork && now.Version != 0))
-		switch {
-		case onFork && hold == nil:
-			hold = &Hold{Version: c.Version, Schema: c.Schema, Reason: HoldFork}
-		case onFork:
-		case c.Doubts && hold == nil:
-			hold = &Hold{Version: c.Version, Schema: c.Schema, Reason: HoldContent}
-		case c.Doubts:
-		default:
+		reason := holdReason(now, c, onMajor, onFork)
+		if reason == "" {
 			target, hold = c.Version, nil
+			continue
+		}
+		if hold == nil {
+			hold = &Hold{Version: c.Version, Schema: c.Schema, Reason: reason}
+		}
+		if reason == HoldMajor {
+			break
 		}
 	}
 	return target, hold
+}
+
+// holdReason returns why a version waits for a person; "" when nothing speaks against it.
+func holdReason(now Published, c Candidate, onMajor OnMajor, onFork bool) HoldReason {
+	switch {
+	case now.Version != 0 && onMajor != MajorFollow && c.Schema.Breaks(now.Schema):
+		return HoldMajor
+	case onFork:
+		return HoldFork
+	case c.Doubts:
+		return HoldContent
+	default:
+		return ""
+	}
 }

@@ -50,23 +50,11 @@ func (c *versionCopy) previousIndex(ctx context.Context) (*manifest.ObjectRef, e
 }
 
 func indexDigests(ctx context.Context, r bucket.Reader, index manifest.ObjectRef) iter.Seq2[manifest.SHA256, error] {
-	return func(yield func(manifest.SHA256, error) bool) {
-		info, err := r.Stat(ctx, index.Key)
-		if err != nil {
-			yield(manifest.SHA256{}, err)
-			return
-		}
-		stop := errors.New("stop")
-		err = attachments.ReadIndex(ctx, bucket.NewReaderAt(ctx, r, info), info.Size, func(row attachments.IndexRow) error {
-			if !yield(row.SHA256, nil) {
-				return stop
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, stop) {
-			yield(manifest.SHA256{}, fmt.Errorf("read attachment index %s: %w", index.Key, err))
-		}
+	info, err := r.Stat(ctx, index.Key)
+	if err != nil {
+		return func(yield func(manifest.SHA256, error) bool) { yield(manifest.SHA256{}, err) }
 	}
+	return attachments.IndexDigests(ctx, bucket.NewReaderAt(ctx, r, info), info.Size)
 }
 
 // attachments streams the manifest's attachments, from memory or from the stored manifest.
@@ -77,7 +65,7 @@ func (c *versionCopy) attachments(ctx context.Context) iter.Seq2[manifest.Attach
 			yield(manifest.Attachment{}, err)
 			return
 		}
-		defer in.Close() //nolint:errcheck // only read from
+		defer in.Close() // only read from: nothing can be lost
 		stop := errors.New("stop")
 		_, err = manifest.DecodeManifest(in, func(a manifest.Attachment) error {
 			if !yield(a, nil) {

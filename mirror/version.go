@@ -274,7 +274,7 @@ func (c *versionCopy) copyFiles(ctx context.Context) error {
 	if err := c.lookUpAttachments(ctx); err != nil {
 		return err
 	}
-	c.plan()
+	c.plan(ctx)
 	summary, err := c.Mover.Copy(ctx, transfer.Job{
 		Dataset: c.target.dataset, Version: c.number, Lifetime: c.answer.Lifetime, Files: c.missing(ctx),
 	}, c.fileDone)
@@ -334,7 +334,7 @@ func severity(err error) int {
 }
 
 // plan tells the observer what lies ahead; of a very long list only how many objects.
-func (c *versionCopy) plan() {
+func (c *versionCopy) plan(ctx context.Context) {
 	var files, size int64
 	for _, f := range c.manifest.Files {
 		files++
@@ -343,7 +343,7 @@ func (c *versionCopy) plan() {
 	counts := c.wanted.Counts()
 	files += int64(counts.Objects - counts.Held - counts.Present)
 	if c.body != nil && counts.Objects > 0 {
-		for a, err := range c.wanted.Missing(c.attachments(context.Background())) {
+		for a, err := range c.wanted.Missing(c.attachments(ctx)) {
 			if err != nil {
 				break // met again, and told, where it is used
 			}

@@ -85,7 +85,7 @@ func ReadBack(ctx context.Context, r bucket.Reader, object Object) error {
 	if err != nil {
 		return err
 	}
-	defer body.Close() //nolint:errcheck // only read from
+	defer body.Close() // only read from: nothing can be lost
 	_, err = io.Copy(io.Discard, bucket.VerifyReader(body, object.Size, object.SHA256))
 	if fault.Is(err, fault.WrongBytes) {
 		return otherBytes(object.Key, err)
@@ -189,6 +189,9 @@ func Recall(ctx context.Context, r bucket.Reader, dataset string, n manifest.Num
 
 func committedFrom(key string, raw []byte) (Committed, error) {
 	record, err := manifest.DecodeRecord(raw)
+	if err == nil {
+		err = record.Validate()
+	}
 	if err != nil {
 		return Committed{}, &fault.Error{Op: "read record", Object: key, Side: fault.SideBucket, Kind: fault.Malformed, Err: err,
 			Hint: "Run mirror verify --level chain to see what else is damaged."}

@@ -37,7 +37,7 @@ func (c *demoCommand) Run(ctx context.Context, env environment) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	simulated, err := feedsim.Start(feedsim.Options{Seed: 2026})
+	simulated, err := feedsim.Start(feedsim.Options{Seed: 2026}) //nolint:contextcheck // a server has a life of its own
 	if err != nil {
 		return 0, fmt.Errorf("start simulated feed: %w", err)
 	}

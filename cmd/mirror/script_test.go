@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -210,7 +211,7 @@ func sumsCommand(ts *testscript.TestScript, _ bool, _ []string) {
 	if len(sumLine.FindAllString(lines.String(), -1)) == 0 {
 		ts.Fatalf("no line to check in %d files", len(files))
 	}
-	check := exec.Command("sha256sum", "-c", "--strict", "--quiet")
+	check := exec.CommandContext(context.Background(), "sha256sum", "-c", "--strict", "--quiet")
 	check.Dir, check.Stdin = ts.Getenv("BUCKET"), strings.NewReader(lines.String())
 	if out, err := check.CombinedOutput(); err != nil {
 		ts.Fatalf("sha256sum -c: %v\n%s", err, out)

@@ -142,7 +142,9 @@ func (a *auditor) datasets(ctx context.Context) ([]string, error) {
 			break
 		}
 		list = append(list, next)
-		after = manifest.RecordsPrefix(next) + "\xff"
+		// A 0 follows the slash in byte order, so that this is behind every key of the dataset. It is
+		// text: SeaweedFS and azurite answer 500 to a start that is no UTF-8.
+		after = strings.TrimSuffix(manifest.RecordsPrefix(next), "/") + "0"
 	}
 	for info, err := range a.Reader.List(ctx, "current/", "") {
 		if err != nil {

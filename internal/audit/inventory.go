@@ -175,17 +175,24 @@ func (a *auditor) leftovers(dataset string, versions []*version, listed map[stri
 		if !isDocument {
 			n = parsed.Version
 		}
-		v := byNumber[n]
-		kind, detail := KindOrphan, "no record names it"
-		switch {
-		case v != nil && v.committed == nil && (a.owed[dataset] || a.Now().Sub(v.changed) < inProgressFor):
-			kind, detail = KindInProgress, "its version is being copied"
-		case v != nil && v.held.Claimed && !v.held.Record:
-			kind, detail = KindUncommittedOld, "its version was never committed"
-		case v != nil && v.committed != nil && parsed.Table == string(manifest.KindChanges) && v.committed.Record().Changes == manifest.ChangesExpired:
-			detail = "the feed lost the other changes of its version before they were copied"
-		}
+		kind, detail := a.leftover(dataset, parsed.Table, byNumber[n])
 		a.note(Finding{Kind: kind, Key: key, Dataset: dataset, Version: int64(n), Detail: fmt.Sprintf("%s (%d bytes)", detail, info.Size)})
+	}
+}
+
+// leftover says what an object is that no record names; v is its version, nil when there is none.
+func (a *auditor) leftover(dataset, table string, v *version) (Kind, string) {
+	switch {
+	case v == nil:
+		return KindOrphan, "no version of this number is known"
+	case v.committed == nil && (a.owed[dataset] || a.Now().Sub(v.changed) < inProgressFor):
+		return KindInProgress, "its version is being copied"
+	case v.held.Claimed && !v.held.Record:
+		return KindUncommittedOld, "its version was never committed"
+	case table == string(manifest.KindChanges) && v.committed != nil && v.committed.Record().Changes == manifest.ChangesExpired:
+		return KindOrphan, "the feed lost the other changes of its version before they were copied"
+	default:
+		return KindOrphan, "no record names it"
 	}
 }
 
