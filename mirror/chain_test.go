@@ -285,6 +285,9 @@ func TestADatasetThatLeavesTheSubscriptionKeepsEverything(t *testing.T) {
 	if report.Datasets.NotSubscribed != 1 || report.Datasets.Failed != 0 {
 		t.Errorf("datasets %+v, want one not subscribed and none failed", report.Datasets)
 	}
+	if report = w.sync(0); report.Datasets.Seen != 0 {
+		t.Errorf("an incremental pass looked at %d datasets again, want none", report.Datasets.Seen)
+	}
 	before := w.pointer(permits)
 	d.Unsubscribe()
 	w.release(d, feedsim.ReleaseSpec{Add: 1})

@@ -152,6 +152,7 @@ func (w *worker) list(ctx context.Context) error {
 		}
 		w.current, w.target.since = item.Current, item.PublishedAt
 	}
+	w.line.FeedCurrent = w.current
 	seen := map[manifest.Number]bool{}
 	err := w.Feed.Versions(ctx, w.target.dataset, after, func(v manifest.Version) error {
 		switch {
@@ -168,7 +169,6 @@ func (w *worker) list(ctx context.Context) error {
 		return err
 	}
 	slices.SortFunc(w.listed, func(a, b manifest.Version) int { return int(a.Number - b.Number) })
-	w.line.FeedCurrent = w.current
 	if w.current == 0 && len(w.listed) > 0 {
 		w.current = w.listed[len(w.listed)-1].Number
 	}

@@ -222,8 +222,12 @@ func (p *pass) busy(t target, b *state.BusyError) {
 // unfitBucket marks an error of the very first requests as one of the bucket as a whole.
 func unfitBucket(err error) error {
 	switch fault.KindOf(err) {
-	case fault.Usage, fault.BucketUnfit, fault.Malformed:
+	case fault.Usage, fault.Malformed:
 		return err
+	case fault.BucketUnfit:
+		if fault.HintOf(err) != "" {
+			return err
+		}
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -6,8 +6,6 @@ import (
 	"io"
 	"iter"
 	"strings"
-	"sync"
-	"time"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/bucket/buckettest"
@@ -46,34 +44,6 @@ func (o overAbsent) Swap(ctx context.Context, key string, old bucket.Tag, data [
 		return (&buckettest.IgnoreConditions{Store: o.Store}).Swap(ctx, key, old, data)
 	}
 	return o.Store.Swap(ctx, key, old, data)
-}
-
-// meeting holds the first writer of a key until a second one comes, or a moment has passed.
-func meeting() func(key string) {
-	var mu sync.Mutex
-	waiting := make(map[string]chan struct{})
-	return func(key string) {
-		mu.Lock()
-		second, met := waiting[key]
-		if met {
-			select {
-			case <-second:
-			default:
-				close(second)
-			}
-			mu.Unlock()
-			return
-		}
-		second = make(chan struct{})
-		waiting[key] = second
-		mu.Unlock()
-		timer := time.NewTimer(100 * time.Millisecond)
-		defer timer.Stop()
-		select {
-		case <-second:
-		case <-timer.C:
-		}
-	}
 }
 
 // lateList leaves out what was written last.

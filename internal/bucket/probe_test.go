@@ -72,7 +72,9 @@ func writeCases() map[string]probeCase {
 			[]string{bucket.CheckAtomicCreate, bucket.CheckCompareAndSwap},
 		},
 		"atomic create": {
-			func(s bucket.Store) bucket.Store { return &buckettest.WeakCreate{Store: s, Between: meeting()} },
+			func(s bucket.Store) bucket.Store {
+				return &buckettest.WeakCreate{Store: s, Between: buckettest.Meeting()}
+			},
 			[]string{bucket.CheckAtomicCreate + ": lacking", untested}, []string{bucket.CheckAtomicCreate},
 		},
 		"honest answers": {
@@ -92,7 +94,7 @@ func writeCases() map[string]probeCase {
 			[]string{bucket.CheckCompareAndSwap + ": lacking", untested}, []string{bucket.CheckCompareAndSwap},
 		},
 		"atomic swap": {
-			func(s bucket.Store) bucket.Store { return &weakSwap{s, meeting()} },
+			func(s bucket.Store) bucket.Store { return &weakSwap{s, buckettest.Meeting()} },
 			[]string{bucket.CheckCompareAndSwap + ": lacking", untested}, []string{bucket.CheckCompareAndSwap},
 		},
 	}
