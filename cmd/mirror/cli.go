@@ -122,11 +122,19 @@ func causeOf(ctx context.Context, err error) error {
 func fail(env environment, err error) int {
 	for _, problem := range problemsOf(err) {
 		fmt.Fprintf(env.err, "mirror: %s\n", fault.RedactText(problem.Error()))
-		if hint := fault.HintOf(problem); hint != "" {
+		if hint := hintOf(problem); hint != "" {
 			fmt.Fprintf(env.err, "        %s\n", hint)
 		}
 	}
 	return exitCode(err)
+}
+
+// hintOf returns what to do about an error that ended a command.
+func hintOf(err error) string {
+	if hint := fault.HintOf(err); hint != "" || !fault.Is(err, fault.Transient) || fault.SideOf(err) != fault.SideBucket {
+		return hint
+	}
+	return "The bucket could not be reached: check the endpoint in --bucket and the way out to the network, then try again."
 }
 
 func problemsOf(err error) []error {
@@ -160,6 +168,13 @@ func exitCode(err error) int {
 		return mirror.ExitBucket
 	case fault.Budget, fault.Rebuilding:
 		return mirror.ExitStopped
+	case fault.Transient: // still, after all tries
+		switch fault.SideOf(err) {
+		case fault.SideBucket:
+			return mirror.ExitBucket
+		case fault.SideFeed:
+			return mirror.ExitFeed
+		}
 	}
 	return mirror.ExitFailed
 }
