@@ -13,9 +13,9 @@ type place struct {
 	name string
 	url  string
 	env  []string
-	// wrong are settings of the environment with which the store refuses us; nil where it asks for none.
-	wrong   []string
-	missing string // URL of a bucket that is not there
+	// missing and wrong are settings of the environment that name a bucket which is not there, and
+	// credentials that are not right.
+	missing, wrong []string
 	// files returns a folder with what the bucket holds now under the place's prefix.
 	files func(t *testing.T) string
 }
@@ -40,19 +40,23 @@ func folderPlace(t *testing.T) place {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return place{name: "folder", url: "file://" + dir, missing: "file://" + file + "/below", files: func(*testing.T) string { return dir }}
+	return place{name: "folder", url: "file://" + dir, missing: []string{"MIRROR_BUCKET=file://" + file + "/below"}, files: func(*testing.T) string { return dir }}
 }
 
 func s3Place(t *testing.T, server testservers.S3) place {
 	t.Helper()
 	bucket := server.NewBucket(t)
 	settings := "?region=" + server.Region + "&endpoint=" + server.Endpoint
-	return place{
-		name: server.Name, url: "s3://" + bucket + "/" + prefix + settings, missing: "s3://no-such-bucket/" + prefix + settings,
+	p := place{
+		name: server.Name, url: "s3://" + bucket + "/" + prefix + settings,
 		env:   s3Keys(server.AccessKey, server.SecretKey),
 		wrong: s3Keys(server.AccessKey, "another-secret"),
 		files: below(func(t *testing.T, dir string) { server.Download(t, bucket, dir) }),
 	}
+	if server.Name != "seaweedfs" { // it makes a bucket when an administrator puts the first object
+		p.missing = []string{"MIRROR_BUCKET=s3://no-such-bucket/" + prefix + settings}
+	}
+	return p
 }
 
 func s3Keys(access, secret string) []string {
@@ -64,8 +68,9 @@ func gcsPlace(t *testing.T) place {
 	bucket := server.NewBucket(t)
 	settings := "?endpoint=http://" + server.Host
 	return place{
-		name: "gcs", url: "gs://" + bucket + "/" + prefix + settings, missing: "gs://no-such-bucket/" + prefix + settings,
-		files: below(func(t *testing.T, dir string) { server.Download(t, bucket, dir) }),
+		name: "gcs", url: "gs://" + bucket + "/" + prefix + settings,
+		missing: []string{"MIRROR_BUCKET=gs://no-such-bucket/" + prefix + settings}, // and it asks for no credentials
+		files:   below(func(t *testing.T, dir string) { server.Download(t, bucket, dir) }),
 	}
 }
 
@@ -74,10 +79,11 @@ func azurePlace(t *testing.T) place {
 	container := server.NewContainer(t)
 	settings := "?endpoint=" + server.Endpoint
 	return place{
-		name: "azure", url: "azblob://" + container + "/" + prefix + settings, missing: "azblob://no-such-container/" + prefix + settings,
-		env:   []string{"AZURE_STORAGE_KEY=" + server.Key},
-		wrong: []string{"AZURE_STORAGE_KEY=" + "bm90LXRoZS1rZXk="},
-		files: below(func(t *testing.T, dir string) { server.Download(t, container, dir) }),
+		name: "azure", url: "azblob://" + container + "/" + prefix + settings,
+		env:     []string{"AZURE_STORAGE_KEY=" + server.Key},
+		wrong:   []string{"AZURE_STORAGE_KEY=" + "bm90LXRoZS1rZXk="},
+		missing: []string{"MIRROR_BUCKET=azblob://no-such-container/" + prefix + settings},
+		files:   below(func(t *testing.T, dir string) { server.Download(t, container, dir) }),
 	}
 }
 
