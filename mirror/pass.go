@@ -22,7 +22,10 @@ func Run(ctx context.Context, o Options) Report {
 	defer cancel(nil)
 	p.abort = cancel
 	fatal := p.run(ctx)
-	if fatal == nil {
+	switch {
+	case stopped(ctx):
+		fatal = nil // it failed because it was told to stop
+	case fatal == nil:
 		fatal = p.fatalCause(ctx)
 	}
 	if fatal != nil {
@@ -125,12 +128,15 @@ func (p *pass) workAll(ctx context.Context, targets []target) error {
 	return nil
 }
 
+// stopped reports whether a signal or a budget ended the pass.
+func stopped(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, ErrInterrupted) || errors.Is(cause, ErrTerminated) || errors.Is(cause, ErrBudget)
+}
+
 // fatalCause returns what a worker ended the whole pass with; nil when nothing or a signal did.
 func (p *pass) fatalCause(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	if cause == nil || errors.Is(cause, ErrInterrupted) || errors.Is(cause, ErrTerminated) || errors.Is(cause, ErrBudget) {
-		return nil
-	}
 	switch fault.KindOf(cause) {
 	case fault.Usage, fault.BucketUnfit, fault.FeedUnfit:
 		return cause
