@@ -25,7 +25,9 @@ func main() {
 		} else {
 			cancel(mirror.ErrTerminated)
 		}
-		<-signals // a second one does not wait for anything
+		if <-signals == os.Interrupt { // a second one does not wait for anything
+			os.Exit(mirror.ExitInterrupted)
+		}
 		os.Exit(mirror.ExitTerminated)
 	}()
 	os.Exit(run(ctx, os.Args[1:], system()))
