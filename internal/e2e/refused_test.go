@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -117,6 +118,7 @@ func lying(header string) func(*testing.T, testservers.S3) testservers.S3 {
 				r.SetURL(target)
 				r.Out.Host = r.In.Host // signed
 			},
+			ErrorLog: log.New(io.Discard, "", 0), // racers are cut off when the race is decided
 			ModifyResponse: func(answer *http.Response) error {
 				asked := answer.Request
 				if asked.Method == http.MethodPut && asked.Header.Get(header) != "" && answer.StatusCode == http.StatusPreconditionFailed {
