@@ -136,6 +136,9 @@ func wantKind(t *testing.T, err error, kind fault.Kind, texts ...string) {
 			t.Errorf("error %q does not say %q", err, text)
 		}
 	}
+	if kind == fault.Malformed && fault.HintOf(err) == "" {
+		t.Errorf("error %q says nothing of what to do", err)
+	}
 	if text := err.Error() + fault.HintOf(err); strings.Contains(text, testKey) || strings.Contains(text, "S3CRET") {
 		t.Errorf("error %q holds a secret", text)
 	}

@@ -68,6 +68,8 @@ func (s *session) refused(ctx context.Context, response *http.Response, body io.
 		out.Hint = "Check that the API key is valid and holds the Data Feeds permission."
 	case fault.NotSubscribed:
 		out.Hint = "Add the dataset to a subscription of this workspace."
+	case fault.Malformed:
+		out.Hint = spoiledHint
 	case fault.Transient:
 		out.After = retryAfter(response.Header, s.client.options.Clock())
 	}

@@ -162,7 +162,14 @@ func (c call) fault(kind fault.Kind, err error) *fault.Error {
 	}
 }
 
-func (c call) malformed(err error) error { return c.fault(fault.Malformed, err) }
+// spoiledHint is what to do about an answer that cannot be used, whoever spoiled it.
+const spoiledHint = "A proxy between the mirror and the feed may change answers; else report it to Ploti. Nothing was lost: the next run asks again."
+
+func (c call) malformed(err error) error {
+	out := c.fault(fault.Malformed, err)
+	out.Hint = spoiledHint
+	return out
+}
 
 // wrap gives an error of a reader its place. Errors that are settled already pass.
 func (c call) wrap(err error) error {

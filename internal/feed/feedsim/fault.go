@@ -147,8 +147,8 @@ func Gzip() Fault {
 		writer: func(_ *exchange, _ http.ResponseWriter, next io.Writer) io.Writer { return gzip.NewWriter(next) }}
 }
 
-// Stall stops after n bytes of the body until released is closed, d has passed (0: no limit), or the client or the
-// feed gives up; then it goes on.
+// Stall stops after n bytes of the body until released is closed or d has passed (0: no limit); then it goes on. When
+// the client or the feed gives up meanwhile, the connection closes.
 func Stall(n int64, released <-chan struct{}, d time.Duration) Fault {
 	return Fault{name: "stall", writer: func(x *exchange, w http.ResponseWriter, next io.Writer) io.Writer {
 		return &stallWriter{exchange: x, response: w, next: next, left: n, released: released, limit: d}

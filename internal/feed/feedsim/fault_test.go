@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -158,6 +159,29 @@ func TestStallGoesOnWhenReleased(t *testing.T) {
 	}
 	if n := feed.CompletedFile("ds_a", 1, "original"); n != 1 {
 		t.Errorf("%d completions, want 1", n)
+	}
+}
+
+func TestAStallThatTheClientGaveUpCompletesNothing(t *testing.T) {
+	feed, original, _ := faulty(t, feedsim.Stall(64, nil, 0))
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	response, err := http.DefaultClient.Do(newRequest(t, original.URL).WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.ReadFull(response.Body, make([]byte, 64)); err != nil {
+		t.Fatal(err)
+	}
+	giveUp()
+	for deadline := time.Now().Add(time.Minute); feed.Log()[0].End.IsZero(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the stalled request does not end")
+		}
+	}
+	if e := feed.Log()[0]; e.Complete || e.Sent != 64 {
+		t.Errorf("the event is %+v, want 64 bytes sent and not complete", e)
 	}
 }
 

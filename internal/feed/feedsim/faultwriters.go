@@ -79,12 +79,15 @@ func (s *stallWriter) Write(p []byte) (int, error) {
 		return n, err
 	}
 	s.done = true
-	s.wait()
+	if !s.wait() { // the rest would count as sent, and fit into buffers that nobody reads
+		return n, errDropped
+	}
 	rest, err := s.next.Write(p[n:])
 	return n + rest, err
 }
 
-func (s *stallWriter) wait() {
+// wait returns false when the client or the feed gave up.
+func (s *stallWriter) wait() bool {
 	var limit <-chan time.Time
 	if s.limit > 0 {
 		timer := time.NewTimer(s.limit)
@@ -95,8 +98,11 @@ func (s *stallWriter) wait() {
 	case <-s.released:
 	case <-limit:
 	case <-s.exchange.http.Context().Done():
+		return false
 	case <-s.exchange.feed.stop:
+		return false
 	}
+	return true
 }
 
 // dripsPerSecond is how often a slow answer sends something.
