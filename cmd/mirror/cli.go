@@ -54,6 +54,7 @@ type environment struct {
 	now      func() time.Time
 	terminal bool // whether err is one
 	host     string
+	program  string // how it was called
 }
 
 func system() environment {
@@ -62,7 +63,7 @@ func system() environment {
 		host = "unknown"
 	}
 	return environment{out: os.Stdout, err: os.Stderr, environ: os.Environ(), now: time.Now,
-		terminal: term.IsTerminal(int(os.Stderr.Fd())), host: host}
+		terminal: term.IsTerminal(int(os.Stderr.Fd())), host: host, program: os.Args[0]}
 }
 
 // command is one of commands, ready to run. It returns an exit code, or an error that decides it.

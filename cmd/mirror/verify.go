@@ -64,7 +64,7 @@ func printAudit(out io.Writer, r audit.Report) {
 		fmt.Fprintf(out, "note     %-14s %s: %s\n", note.Kind, note.Key, note.Detail)
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(out, "finding  %-14s %s: %s\n", f.Kind, f.Key, f.Detail)
+		fmt.Fprintf(out, "finding  %-14s %s: %s (%s)\n", f.Kind, f.Key, f.Detail, subjectOf(f))
 		if f.Hint != "" {
 			fmt.Fprintf(out, "         %s\n", f.Hint)
 		}
@@ -79,4 +79,11 @@ func printAudit(out io.Writer, r audit.Report) {
 	if len(r.Findings) > 0 {
 		fmt.Fprintf(out, "%d findings\n", len(r.Findings))
 	}
+}
+
+func subjectOf(f audit.Finding) string {
+	if f.Dataset == "" {
+		return "no dataset"
+	}
+	return subject(f.Dataset, f.Version)
 }

@@ -71,6 +71,7 @@ type auditor struct {
 	collector
 	owed        map[string]bool // datasets that some shard still owes
 	attachments digestTable
+	indexes     []namedIndex // in the order of the audit
 }
 
 func (a *auditor) run(ctx context.Context) error {
@@ -91,7 +92,11 @@ func (a *auditor) run(ctx context.Context) error {
 		return nil
 	}
 	a.Stage("attachments")
-	return a.checkAttachments(ctx)
+	if err := a.checkAttachments(ctx); err != nil {
+		return err
+	}
+	a.nameAttachments(ctx)
+	return nil
 }
 
 // documents reads the mirror's own documents: the layout, and what the shards owe.

@@ -138,6 +138,7 @@ func (a *auditor) enterAttachments(ctx context.Context, record manifest.Record) 
 	if index == nil {
 		return nil
 	}
+	a.indexes = append(a.indexes, namedIndex{record.Dataset, record.Version, index.Key})
 	err := a.readIndex(ctx, index.Key, func(row attachments.IndexRow) error {
 		a.attachments.add(row.SHA256, row.Size)
 		return nil
