@@ -183,7 +183,7 @@ func (p *pass) close(ctx context.Context) {
 	report := p.tally.report
 	report.Seconds = p.Now().Sub(report.Started).Seconds()
 	report.Requests = p.Requests.Counts()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if report.Exit == ExitUsage || report.Exit == ExitBucket || !p.hasList {
 		return // nothing was done, or nothing may be written

@@ -86,6 +86,9 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	}
 	p.addOwed(targets)
 	if p.full {
+		if err := p.checkFilter(items); err != nil {
+			return nil, err
+		}
 		if err := p.askForMissing(ctx, items, targets); err != nil {
 			return nil, err
 		}
@@ -176,6 +179,32 @@ func (p *pass) askForMissing(ctx context.Context, items map[string]feed.Dataset,
 	}
 	return nil
 }
+
+// checkFilter tells of globs that match nothing: a mistyped one would mirror nothing in silence.
+func (p *pass) checkFilter(items map[string]feed.Dataset) error {
+	var idle []string
+	for _, glob := range p.Filter {
+		matches := false
+		for id := range items {
+			matches = matches || InFilter(id, []string{glob})
+		}
+		if !matches {
+			idle = append(idle, glob)
+		}
+	}
+	switch {
+	case len(idle) == 0 || len(items) == 0:
+		return nil
+	case len(idle) < len(p.Filter):
+		p.tally.note(Note{Kind: "idle-filter", Message: fmt.Sprintf("--datasets: nothing that the feed lists matches %s", strings.Join(idle, ", "))})
+		return nil
+	}
+	return &fault.Error{Op: "select datasets", Object: strings.Join(idle, ", "), Side: fault.SideConfig, Kind: fault.Usage,
+		Err:  fmt.Errorf("--datasets matches none of the %d datasets that the feed lists for this key", len(items)),
+		Hint: "They are, for example: " + strings.Join(someOf(p.leftOut, 5), ", ")}
+}
+
+func someOf(list []string, most int) []string { return list[:min(len(list), most)] }
 
 func (p *pass) emptyList(known int) {
 	if known == 0 {

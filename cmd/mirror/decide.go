@@ -62,7 +62,7 @@ func (c *rollbackCommand) Run(ctx context.Context, env environment) (int, error)
 
 func decide(ctx context.Context, env environment, flags any, reason, dataset string,
 	carryOut func(context.Context, mirror.DecideOptions, string) (state.Change, error)) (int, error) {
-	a, err := newApp(flags, env, "bucket")
+	a, err := newApp(flags, env, false)
 	if err != nil {
 		return 0, err
 	}

@@ -36,7 +36,7 @@ type diagnosis struct {
 
 // Run implements command.
 func (c *doctorCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, false)
 	if err != nil {
 		return 0, err
 	}

@@ -25,7 +25,7 @@ Example:
 
 // Run implements command.
 func (c *planCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, false)
 	if err != nil {
 		return 0, err
 	}
@@ -52,13 +52,19 @@ func (c *planCommand) Run(ctx context.Context, env environment) (int, error) {
 
 func printPlan(out io.Writer, plan mirror.Plan) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	if len(plan.Datasets) > 0 {
+		fmt.Fprintln(table, "DATASET\tVERSION\tACTION\tSCHEMA\tFILES\tSIZE")
+	}
 	for _, dataset := range plan.Datasets {
 		for _, v := range dataset.Versions {
 			size := telemetry.FormatBytes(v.Bytes)
 			if !v.AttachmentsCounted {
 				size += " and its attachments"
 			}
-			fmt.Fprintf(table, "%s\t%d\t%s\tschema %s\t%d files\t%s\n", dataset.Dataset, v.Version, v.Action, v.Schema, v.Files, size)
+			if v.Action != "copy" {
+				size = "the feed no longer has it"
+			}
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d\t%s\n", dataset.Dataset, v.Version, v.Action, v.Schema, v.Files, size)
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -67,8 +73,8 @@ func printPlan(out io.Writer, plan mirror.Plan) error {
 	for _, failure := range plan.Failures {
 		fmt.Fprintf(out, "failed  %s: %s\n", subject(failure.Dataset, failure.Version), failure.Message)
 	}
-	fmt.Fprintf(out, "%s pass: %d datasets to change, %d files, %s; %d attachments are held already\n",
-		plan.Pass, len(plan.Datasets), plan.Total.Files, telemetry.FormatBytes(plan.Total.Bytes), plan.Total.DeduplicatedNames)
+	fmt.Fprintf(out, "%s pass: %d datasets to change, %d files, %s; %d attachments need no copy of their own\n",
+		plan.Pass, len(plan.Datasets), plan.Total.Files, telemetry.FormatBytes(plan.Total.Bytes), plan.Total.Deduplicated)
 	fmt.Fprintf(out, "requests for it: %d for links, %d downloads, %d bucket writes\n", plan.Requests.Links, plan.Requests.Source, plan.Requests.BucketWrite)
 	return nil
 }

@@ -30,7 +30,7 @@ Example:
 
 // Run implements command.
 func (c *statusCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, false)
 	if err != nil {
 		return 0, err
 	}

@@ -28,7 +28,7 @@ Two at once do no harm; the second says "busy".`
 
 // Run implements command.
 func (c *syncCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, true)
 	if err != nil {
 		return 0, err
 	}

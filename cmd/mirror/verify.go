@@ -32,7 +32,7 @@ Exit code 3 says that something was found. What could not be checked is counted 
 
 // Run implements command.
 func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, true)
 	if err != nil {
 		return 0, err
 	}
@@ -44,9 +44,11 @@ func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
 	defer store.Close() //nolint:errcheck // only read from
 	report, err := audit.Run(ctx, audit.Options{
 		Reader: store, Level: audit.Level(c.Level), Workers: c.Workers, Now: a.now, Partial: len(c.Datasets) > 0,
-		Select:   func(dataset string) bool { return mirror.InFilter(dataset, c.Datasets) },
-		Progress: func(_, bytes int64) { a.progress.Bytes("", int(bytes)) },
-		Stage:    func(text string) { a.progress.Stage("verify", text) },
+		Select:  func(dataset string) bool { return mirror.InFilter(dataset, c.Datasets) },
+		Planned: func(objects, bytes int64) { a.progress.Planned("", objects, bytes) },
+		Checked: func() { a.progress.Finished("") },
+		Read:    func(bytes int64) { a.progress.Bytes("", int(bytes)) },
+		Stage:   func(text string) { a.progress.Stage("verify", text) },
 	})
 	a.close()
 	if err != nil {

@@ -96,10 +96,10 @@ func typedFlags(flags reflect.Value) map[string]value {
 	}
 	for i := range flags.NumField() {
 		field := flags.Type().Field(i)
-		if !field.IsExported() {
+		if !field.IsExported() && !field.Anonymous {
 			continue
 		}
-		if field.Type.Kind() == reflect.Struct {
+		if field.Type.Kind() == reflect.Struct { // a group, perhaps inside a command's own group
 			for name, given := range typedFlags(flags.Field(i)) {
 				out[name] = given
 			}
