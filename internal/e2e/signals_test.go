@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,7 +21,8 @@ const bulky = "ds_bulky"
 // stall in the middle.
 type halfway struct {
 	*world
-	run *run
+	run     *run
+	release func() // lets the bytes go on
 }
 
 const (
@@ -42,8 +44,9 @@ func newHalfway(t *testing.T, at place, flags ...string) *halfway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.feed.Script(feedsim.Rule{Side: feedsim.SideLinks, File: stalledPart, Times: feedsim.Always}, feedsim.Stall(100<<10, nil, 0))
-	h := &halfway{world: w, run: w.start(nil, append([]string{"sync", "--output", "json"}, flags...)...)}
+	released := make(chan struct{})
+	w.feed.Script(feedsim.Rule{Side: feedsim.SideLinks, File: stalledPart, Times: feedsim.Always}, feedsim.Stall(100<<10, released, 0))
+	h := &halfway{world: w, release: sync.OnceFunc(func() { close(released) }), run: w.start(nil, append([]string{"sync", "--output", "json"}, flags...)...)}
 	const others = parts - 1 + documents + 2 // schema and manifest
 	h.until("everything but one part is stored", func() bool { return h.stalled() && w.stored() == before+others })
 	return h
