@@ -354,6 +354,7 @@ func (w *worker) finish() {
 		line.Published, line.Schema, line.PublishedAt = p.Version, p.SchemaVersion.String(), &published
 		line.Held, line.Withdrawn, line.Pinned = p.Held, p.Withdrawn, p.Pinned
 	}
+	line.Waiting = w.waiting()
 	w.stateOf(&line)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -365,6 +366,17 @@ func (w *worker) finish() {
 		w.settledNow(line)
 	}
 	w.count(line)
+}
+
+// waiting counts the committed versions above the published one.
+func (w *worker) waiting() int {
+	count := 0
+	for _, held := range w.holding {
+		if held.Record && !held.Pruned && (w.pointer == nil || held.Number > w.pointer.Version) {
+			count++
+		}
+	}
+	return count
 }
 
 func (w *worker) stateOf(line *state.Line) {

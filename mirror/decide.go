@@ -3,6 +3,8 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"feedmirror/internal/fault"
@@ -47,9 +49,24 @@ func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.
 	if !held.Record || held.Pruned || d.pointer == nil {
 		return state.Change{}, &fault.Error{Op: "roll back", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
 			Err:  fmt.Errorf("version %d is not mirrored whole", to),
-			Hint: fmt.Sprintf("mirror status --datasets %s lists the versions to choose from.", dataset)}
+			Hint: "Versions to choose from, the newest last: " + wholeVersions(d.holding)}
 	}
 	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRollback, Version: to})
+}
+
+// wholeVersions lists the newest versions that a rollback can lead to.
+func wholeVersions(holding manifest.Holding) string {
+	var list []string
+	for _, held := range holding {
+		if held.Record && !held.Pruned {
+			list = append(list, strconv.FormatInt(int64(held.Number), 10))
+		}
+	}
+	const most = 20
+	if extra := len(list) - most; extra > 0 {
+		list = append([]string{"..."}, list[extra:]...)
+	}
+	return strings.Join(list, ", ")
 }
 
 func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (state.Change, error) {

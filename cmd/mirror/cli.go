@@ -80,8 +80,11 @@ func run(ctx context.Context, args []string, env environment) int {
 	if err != nil {
 		return fail(env, err)
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
+	switch {
+	case len(args) == 0 || args[0] == "help":
+		args = append([]string{"--help"}, args[min(len(args), 1):]...)
+	case args[0] == "--version":
+		args = []string{"version"}
 	}
 	parsed, err := config.ParseArgs(parser, args)
 	if exit >= 0 { // --help was printed

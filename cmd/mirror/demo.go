@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"feedmirror/internal/fault"
 	"feedmirror/internal/feed/feedsim"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
@@ -22,7 +23,7 @@ type demoCommand struct {
 // Help is printed below the flags' list.
 func (demoCommand) Help() string {
 	return `Starts a simulated feed on this machine, and runs against it what you would type: sync, status, approve, verify.
-It ends by damaging one byte, to show that the audit finds it.`
+It ends by damaging one bit, to show that the audit finds it.`
 }
 
 // The datasets of the demo, each of another character.
@@ -61,7 +62,14 @@ func (c *demoCommand) folder() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, os.MkdirAll(dir, 0o755)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		err = &fault.Error{Op: "make demo folder", Object: dir, Side: fault.SideConfig, Kind: fault.Usage, Err: errors.New("it is not empty"), Hint: "Give a new folder, or leave --dir out."}
+	}
+	return dir, err
 }
 
 // demo tells a story with the real commands.
@@ -111,6 +119,7 @@ func (d *demo) release(id string, specs ...feedsim.ReleaseSpec) error {
 }
 
 func (d *demo) firstPass() error {
+	d.say("The mirror will stand in %s", d.dir)
 	d.say("A simulated feed with three datasets: permits with a PDF a row, zoning with archived sources, parcels with polygons.")
 	for id, character := range map[string]feedsim.Character{demoPermits: feedsim.Points, demoZoning: feedsim.Archive, demoParcels: feedsim.Polygons} {
 		added, err := d.feed.AddDataset(feedsim.DatasetSpec{ID: id, Place: "fl-county-orange", Character: character})
@@ -211,8 +220,8 @@ func (d *demo) end() error {
   %[3]s rollback %[2]s 1 --bucket file://%[1]s
   cat %[1]s/current/%[2]s.json
   (cd %[1]s && cat versions/*/*/SHA256SUMS | sha256sum -c --quiet)
-  rm -rf %[1]s
-`, d.dir, demoPermits, d.env.program)
+  (cd %[1]s && find attachments -type f | while read -r f; do echo "$(basename "$f")  $f"; done | sha256sum -c --quiet)
+`, shellLine([]string{d.dir}), demoPermits, d.env.program)
 	return err
 }
 

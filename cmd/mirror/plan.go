@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"strings"
 	"text/tabwriter"
 
 	"feedmirror/internal/config"
@@ -30,6 +34,9 @@ func (c *planCommand) Run(ctx context.Context, env environment) (int, error) {
 		return 0, err
 	}
 	defer a.close()
+	if err := a.standInForMissingFolder(); err != nil {
+		return 0, err
+	}
 	options, err := a.passOptions(ctx)
 	if err != nil {
 		return 0, err
@@ -76,5 +83,24 @@ func printPlan(out io.Writer, plan mirror.Plan) error {
 	fmt.Fprintf(out, "%s pass: %d datasets to change, %d files, %s; %d attachments need no copy of their own\n",
 		plan.Pass, len(plan.Datasets), plan.Total.Files, telemetry.FormatBytes(plan.Total.Bytes), plan.Total.Deduplicated)
 	fmt.Fprintf(out, "requests for it: %d for links, %d downloads, %d bucket writes\n", plan.Requests.Links, plan.Requests.Source, plan.Requests.BucketWrite)
+	return nil
+}
+
+// standInForMissingFolder plans for a folder that is not there yet over an empty one: a plan writes
+// nothing, not even the folder.
+func (a *app) standInForMissingFolder() error {
+	path, isFolder := strings.CutPrefix(a.settings.Bucket, "file://")
+	if !isFolder {
+		return nil
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	empty, err := os.MkdirTemp("", "mirror-plan-")
+	if err != nil {
+		return fmt.Errorf("plan for a new folder: %w", err)
+	}
+	a.stop = append(a.stop, func() { _ = os.RemoveAll(empty) }) // it holds nothing
+	a.settings.Bucket = "file://" + empty
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"feedmirror/internal/audit"
 	"feedmirror/internal/config"
+	"feedmirror/internal/fault"
 	"feedmirror/internal/telemetry"
 	"feedmirror/mirror"
 )
@@ -27,11 +28,15 @@ func (verifyCommand) Help() string {
   mirror verify --bucket file:///srv/feeds
   mirror verify --bucket s3://my-bucket/feeds --level inventory --output json
 
-Exit code 3 says that something was found. What could not be checked is counted as not checked.`
+Exit code 3 says that something was found. What could not be checked is counted as not checked. An object whose tag at the
+store is another one than when it was committed is read at the levels below bytes too: of a bucket that was copied, all are.`
 }
 
 // Run implements command.
 func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
+	if c.Workers < 1 {
+		return 0, &fault.Error{Op: "read setting", Object: "workers", Side: fault.SideConfig, Kind: fault.Usage, Err: fmt.Errorf("%d from --workers: want at least 1", c.Workers)}
+	}
 	a, err := newApp(c, env, true)
 	if err != nil {
 		return 0, err
@@ -78,8 +83,10 @@ func printAudit(out io.Writer, r audit.Report) {
 		fmt.Fprintf(out, "not checked: %d objects (%d without a checksum at the store, %d archived, %d unreadable), %d pruned versions\n",
 			n.Objects, n.NoChecksum, n.Archived, n.Unreadable, n.Pruned)
 	}
-	if len(r.Findings) > 0 {
-		fmt.Fprintf(out, "%d findings\n", len(r.Findings))
+	if found := len(r.Findings); found == 1 {
+		fmt.Fprintln(out, "1 finding")
+	} else if found > 1 {
+		fmt.Fprintf(out, "%d findings\n", found)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -164,7 +165,11 @@ func (a *app) newFeed() (*feed.Client, error) {
 		return nil, err
 	}
 	key := a.settings.APIKey(config.Source{Environ: a.environ})
-	if _, err := key(); err != nil {
+	text, err := key()
+	if err == nil && text == "" {
+		err = errors.New("no API key is set")
+	}
+	if err != nil {
 		return nil, &fault.Error{Op: "read API key", Side: fault.SideConfig, Kind: fault.FeedUnfit, Err: err, Hint: hintFor(err)}
 	}
 	return feed.New(feed.Options{
