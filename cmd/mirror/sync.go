@@ -23,7 +23,7 @@ func (syncCommand) Help() string {
   mirror sync --bucket gs://my-bucket/feeds --shard 0/4 --output json
 
 It can be stopped at any time and run again: finished files are kept, and nothing is fetched twice.
-Two at once do no harm; the second says "busy".`
+Two at once do no harm: the second leaves alone what the first works on, says "busy", and takes over only from a run that died.`
 }
 
 // Run implements command.
