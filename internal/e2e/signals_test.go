@@ -1,9 +1,11 @@
 package e2e_test
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -56,6 +58,9 @@ func newHalfway(t *testing.T, at place, flags ...string) *halfway {
 func (w *world) stored() int {
 	w.t.Helper()
 	root, objects := w.place.files(w.t), 0
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		return 0 // a folder that was never made
+	}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() && !isBelow(filepath.Join(root, "_mirror"), path) {
 			objects++
