@@ -66,7 +66,7 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	for _, bad := range listing.Bad {
 		p.tally.fail(failureOf("", 0, bad))
 	}
-	p.hasList, p.feedNow = true, listing.Date
+	p.feedNow = listing.Date
 	p.next = p.watermark(listing)
 	targets := map[string]target{}
 	for id, item := range items {
