@@ -46,6 +46,11 @@ func InFilter(dataset string, globs []string) bool {
 	})
 }
 
+// mine reports whether a dataset belongs to the part of the feed that this pass looks after.
+func (p *pass) mine(dataset string) bool {
+	return InFilter(dataset, p.Filter) && InShard(dataset, p.ShardIndex, p.ShardOf)
+}
+
 // selectTargets reads the list of datasets and returns those to work on, sorted by id.
 func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	var since time.Time
@@ -143,7 +148,9 @@ func (p *pass) addOwed(targets map[string]target) {
 		return
 	}
 	for _, owed := range p.seen.Owed {
-		if !InFilter(owed.Dataset, p.Filter) || !InShard(owed.Dataset, p.ShardIndex, p.ShardOf) {
+		if !p.mine(owed.Dataset) {
+			// A decision is owed by every shard. Here nobody would ever pay it.
+			p.finished = append(p.finished, owed.Dataset)
 			continue
 		}
 		t, listed := targets[owed.Dataset]
@@ -258,7 +265,7 @@ func (p *pass) knownDatasets(ctx context.Context) ([]string, error) {
 	}
 	var list []string
 	for id, has := range known {
-		if has && InFilter(id, p.Filter) && InShard(id, p.ShardIndex, p.ShardOf) {
+		if has && p.mine(id) {
 			list = append(list, id)
 		}
 	}
