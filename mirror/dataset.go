@@ -195,7 +195,20 @@ func (w *worker) copyAll(ctx context.Context) error {
 			return err
 		}
 	}
+	w.expectCurrent()
 	return nil
+}
+
+// expectCurrent keeps the dataset owed while the feed calls a version current that its own list of
+// versions lacks: the list may lag, and the version's time is behind the watermark by the next pass.
+func (w *worker) expectCurrent() {
+	n := w.line.FeedCurrent
+	held, _ := w.holding.Find(n)
+	if n <= w.newestListed() || n <= w.holding.NewestRecord(manifest.MaxNumber+1) || held.Gone {
+		return
+	}
+	w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "not-listed", Message: "the feed calls it current, but does not list it yet; the next pass asks again"})
+	w.oweFor("the current version is not listed yet", w.target.full)
 }
 
 // step is one version to copy; facts is nil for one that the list does not name.

@@ -39,16 +39,17 @@ func Run(ctx context.Context, o Options) Report {
 // pass is one run of the mirror over the datasets of its filter and shard.
 type pass struct {
 	Options
-	tally   tally
-	leases  *state.Leases
-	abort   context.CancelCauseFunc
-	seen    *state.Shard // as it stood when the pass began; nil at the first
-	seenTag bucket.Tag
-	full    bool
-	begun   bool      // every dataset of the list is owed, or one that workAll gets to or leaves
-	feedNow time.Time // by the feed's own clock; zero when it does not send it
-	next    time.Time // the watermark for the next pass
-	leftOut []string  // subscribed datasets that the filter leaves out; a full pass knows them
+	tally    tally
+	leases   *state.Leases
+	abort    context.CancelCauseFunc
+	seen     *state.Shard // as it stood when the pass began; nil at the first
+	seenTag  bucket.Tag
+	full     bool
+	begun    bool      // every dataset of the list is owed, or one that workAll gets to or leaves
+	doubtful bool      // the list is empty although the bucket has datasets: it settles nothing
+	feedNow  time.Time // by the feed's own clock; zero when it does not send it
+	next     time.Time // the watermark for the next pass
+	leftOut  []string  // subscribed datasets that the filter leaves out; a full pass knows them
 
 	mu       sync.Mutex
 	lines    []state.Line
@@ -169,7 +170,7 @@ func (p *pass) progress() state.Progress {
 		Owed: p.owed, Finished: p.finished, Recent: p.recent, Lines: p.lines, Watermark: p.next, LeftOut: p.leftOut,
 	}
 	switch {
-	case p.full:
+	case p.full && !p.doubtful:
 		progress.LastFull = p.tally.report.Started
 	case p.seen != nil:
 		progress.LastFull = p.seen.LastFull

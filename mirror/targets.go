@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"path"
@@ -68,17 +69,16 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	if err != nil {
 		return nil, unfitFeed(err)
 	}
-	for _, bad := range listing.Bad {
-		p.tally.fail(failureOf("", 0, bad))
-	}
 	p.feedNow = listing.Date
 	p.next = p.watermark(listing)
 	targets := map[string]target{}
+	p.addBad(listing.Bad, targets)
 	for id, item := range items {
 		switch {
 		case !InFilter(id, p.Filter):
 			p.leftOut = append(p.leftOut, id)
 		case !InShard(id, p.ShardIndex, p.ShardOf):
+		case !p.full && p.neverSubscribed(id):
 		case !p.full && p.settled(item):
 			p.keepRecent(item)
 		default:
@@ -107,6 +107,25 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	return list, nil
 }
 
+// addBad tells of items that cannot be used. A dataset whose id can be is asked for by name: the
+// watermark moves past its item all the same.
+func (p *pass) addBad(list []error, targets map[string]target) {
+	for _, bad := range list {
+		var at *fault.Error
+		if errors.As(bad, &at) && at.Dataset != "" && p.mine(at.Dataset) {
+			targets[at.Dataset] = target{dataset: at.Dataset, full: p.full}
+		}
+		p.tally.fail(failureOf("", 0, bad))
+	}
+}
+
+// neverSubscribed reports whether an earlier pass found that no subscription delivers a dataset of
+// which nothing is held. Only a full pass asks again.
+func (p *pass) neverSubscribed(dataset string) bool {
+	line := p.lineOf(dataset)
+	return line.State == "not-subscribed" && line.Newest == 0
+}
+
 // watermark returns where the next incremental pass begins: by the feed's clock, never by ours,
 // and never by a time met after the first page.
 func (p *pass) watermark(listing feed.Listing) time.Time {
@@ -119,9 +138,14 @@ func (p *pass) watermark(listing feed.Listing) time.Time {
 		before = p.seen.Watermark
 	}
 	next := base.Add(-p.Overlap)
-	if base.IsZero() || next.Before(before) {
+	switch {
+	case base.IsZero():
+		return before
+	case next.Before(before) && !p.full:
 		return before
 	}
+	// A full pass asked for everything, so it may also take back a time that the feed never had: one
+	// answer with a clock of next year would blind every incremental pass until then.
 	return next
 }
 
@@ -218,6 +242,10 @@ func (p *pass) emptyList(known int) {
 		p.tally.note(Note{Kind: "empty-list", Message: "the feed lists no dataset for this key"})
 		return
 	}
+	p.doubtful, p.next = true, time.Time{}
+	if p.seen != nil {
+		p.next = p.seen.Watermark
+	}
 	p.tally.fail(failureOf("", 0, &fault.Error{Op: "list datasets", Side: fault.SideFeed, Kind: fault.Malformed,
 		Err:  fmt.Errorf("the list is empty, while the bucket has %d datasets", known),
 		Hint: "Nothing was changed. Check the subscription of this API key with Ploti."}))
@@ -242,7 +270,7 @@ func (p *pass) askByName(ctx context.Context, id string) (feed.Dataset, bool) {
 	}
 	p.tally.update(func(r *Report) { r.Datasets.NotSubscribed++ })
 	p.tally.note(Note{Dataset: id, Kind: line.State, Message: line.Message})
-	p.settle(line)
+	p.settle(line, !p.doubtful)
 	return feed.Dataset{}, false
 }
 
@@ -284,12 +312,14 @@ func (p *pass) lineOf(dataset string) state.Line {
 	return state.Line{Dataset: dataset}
 }
 
-// settle keeps a dataset's new line and counts it as finished.
-func (p *pass) settle(line state.Line) {
+// settle keeps a dataset's new line. What was owed of it stays owed unless it is finished.
+func (p *pass) settle(line state.Line, finished bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lines = append(p.lines, line)
-	p.finished = append(p.finished, line.Dataset)
+	if finished {
+		p.finished = append(p.finished, line.Dataset)
+	}
 }
 
 // unfitFeed marks an error of the list of datasets as one of the feed as a whole.
