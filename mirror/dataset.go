@@ -32,6 +32,7 @@ type worker struct {
 	oweFull   bool   // what is owed lies below the newest record
 	bad       bool   // a failure was told
 	changed   bool   // a version was committed, published or flagged
+	fence     bool   // a version was flagged, and the pointer not swapped since
 }
 
 // work brings one dataset up to date and reports who else is at it. after is what an earlier try
@@ -124,10 +125,11 @@ func (w *worker) load(ctx context.Context) error {
 
 func (w *worker) read(ctx context.Context) error {
 	var err error
-	if w.holding, err = state.LoadHolding(ctx, w.Store, w.target.dataset); err != nil {
+	// The pointer comes first: its revision then says whether anything decided since is unknown here.
+	if w.pointer, _, err = state.Read[state.Pointer](ctx, w.Store, manifest.PointerKey(w.target.dataset)); err != nil {
 		return err
 	}
-	if w.pointer, _, err = state.Read[state.Pointer](ctx, w.Store, manifest.PointerKey(w.target.dataset)); err != nil {
+	if w.holding, err = state.LoadHolding(ctx, w.Store, w.target.dataset); err != nil {
 		return err
 	}
 	from := manifest.Number(0)

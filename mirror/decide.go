@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -85,11 +86,22 @@ func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (sta
 
 // Obey carries out a decision that stands.
 func Obey(ctx context.Context, docs state.Documents, pause state.Pause, dataset string, decision state.NamedDecision, onMajor manifest.OnMajor, now time.Time) (state.Change, error) {
+	var err error
+	for range maxReadings {
+		var change state.Change
+		if change, err = tryObey(ctx, docs, pause, dataset, decision, onMajor, now); !errors.Is(err, state.ErrPointerMoved) {
+			return change, err
+		}
+	}
+	return state.Change{}, pointerKeepsMoving(dataset, err)
+}
+
+func tryObey(ctx context.Context, docs state.Documents, pause state.Pause, dataset string, decision state.NamedDecision, onMajor manifest.OnMajor, now time.Time) (state.Change, error) {
 	d, err := loadDataset(ctx, docs, dataset)
 	if err != nil {
 		return state.Change{}, err
 	}
-	publication := state.Publication{Dataset: dataset, Holding: d.holding, OnMajor: onMajor, FirstReady: true, Now: now}
+	publication := state.Publication{Dataset: dataset, Holding: d.holding, OnMajor: onMajor, FirstReady: true, Seen: revisionOf(d.pointer), Now: now}
 	if decision.Action == state.ActionRollback {
 		target, err := state.Recall(ctx, docs, dataset, decision.Version)
 		if err != nil {
@@ -116,15 +128,16 @@ type known struct {
 func loadDataset(ctx context.Context, docs state.Documents, dataset string) (known, error) {
 	d := known{dataset: dataset}
 	var err error
+	// The pointer comes first: its revision then says whether anything decided since is unknown here.
+	if d.pointer, _, err = state.Read[state.Pointer](ctx, docs, manifest.PointerKey(dataset)); err != nil {
+		return d, err
+	}
 	if d.holding, err = state.LoadHolding(ctx, docs, dataset); err != nil {
 		return d, err
 	}
 	if len(d.holding) == 0 {
 		return d, &fault.Error{Op: "read dataset", Object: dataset, Side: fault.SideBucket, Kind: fault.Usage,
 			Err: fmt.Errorf("the bucket has no such dataset"), Hint: "mirror status lists the datasets."}
-	}
-	if d.pointer, _, err = state.Read[state.Pointer](ctx, docs, manifest.PointerKey(dataset)); err != nil {
-		return d, err
 	}
 	if err = state.ReadNotes(ctx, docs, dataset, d.holding, 0); err != nil {
 		return d, err

@@ -109,6 +109,6 @@ func (w *worker) refusedHeld(ctx context.Context, n manifest.Number, refusal err
 func (w *worker) flag(held manifest.Held, withdrawn bool) {
 	held.Withdrawn = withdrawn
 	w.holding = w.holding.With(held)
-	w.changed = true
+	w.changed, w.fence = true, true
 	w.touch()
 }

@@ -31,6 +31,7 @@ func (w *world) shards() []*state.Shard {
 
 func TestADecisionIsNotOwedForEverByOtherShards(t *testing.T) {
 	w, d := permitsWorld(t)
+	w.release(w.dataset("zoning", feedsim.Plain), feedsim.ReleaseSpec{})
 	parts := []func(*mirror.Options){
 		func(o *mirror.Options) { o.ShardIndex, o.ShardOf = 0, 2 },
 		func(o *mirror.Options) { o.ShardIndex, o.ShardOf = 1, 2 },

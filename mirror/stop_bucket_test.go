@@ -99,3 +99,18 @@ func stopAtBucketRequest(t *testing.T, stage func(t *testing.T) (*world, func(*m
 	w.sync(0, change)
 	w.published(permits, want)
 }
+
+// beforeSwap calls then once, before the first swap of one key.
+type beforeSwap struct {
+	bucket.Store
+	key  string
+	then func() // may swap the key itself
+	done atomic.Bool
+}
+
+func (b *beforeSwap) Swap(ctx context.Context, key string, old bucket.Tag, data []byte) (bucket.Tag, error) {
+	if key == b.key && b.done.CompareAndSwap(false, true) {
+		b.then()
+	}
+	return b.Store.Swap(ctx, key, old, data)
+}

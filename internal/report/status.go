@@ -156,7 +156,7 @@ func readPointers(ctx context.Context, r bucket.Reader) (map[string]readPointer,
 }
 
 func datasetStatus(line state.Line, read readPointer, now time.Time) DatasetStatus {
-	d := DatasetStatus{Dataset: line.Dataset, State: line.State, Newest: line.Newest, FeedCurrent: line.FeedCurrent, Message: line.Message, CheckedAt: line.CheckedAt}
+	d := DatasetStatus{Dataset: line.Dataset, State: line.State, Held: line.Held, Newest: line.Newest, FeedCurrent: line.FeedCurrent, Message: line.Message, CheckedAt: line.CheckedAt}
 	if pointer := read.pointer; pointer != nil {
 		published := pointer.PublishedAt
 		d.Published, d.Schema, d.PublishedAt = pointer.Version, pointer.SchemaVersion.String(), &published
