@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	"feedmirror/attachments"
@@ -41,9 +42,9 @@ type versionCopy struct {
 	claimed  bool // an earlier try stored the manifest; some files may stand
 
 	mu          sync.Mutex
-	streamed    map[string]bool // keys whose bytes this process hashed on their way in
+	streamed    map[string]bool // keys of the version's own files whose bytes this process hashed on their way in
 	lostChanges bool
-	failures    []error
+	failures    []error // at most maxFailures of each severity: a version can list a million files
 }
 
 func newVersionCopy(w *worker, s step) *versionCopy {
@@ -295,15 +296,36 @@ func (c *versionCopy) fileDone(file transfer.File, outcome transfer.Outcome) {
 	defer c.mu.Unlock()
 	switch {
 	case outcome.Status == transfer.Copied:
-		c.streamed[file.Key] = true
+		if !isAttachment(file) { // a million keys would not fit into memory, and their verification does not ask
+			c.streamed[file.Key] = true
+		}
 		c.Observer.Finished(c.target.dataset)
 	case outcome.Status == transfer.Present:
 		c.Observer.Finished(c.target.dataset)
-	case fault.Is(outcome.Err, fault.Missing) && manifest.KindOf(file.Name) == manifest.KindChanges && c.changesMayExpire():
+	case fault.Is(outcome.Err, fault.Missing) && !isAttachment(file) && manifest.KindOf(file.Name) == manifest.KindChanges && c.changesMayExpire():
 		c.lostChanges = true
 	default:
-		c.failures = append(c.failures, outcome.Err)
+		c.keepFailure(outcome.Err)
 		c.tally.update(func(r *Report) { r.Files.Failed++ })
+	}
+}
+
+func isAttachment(file transfer.File) bool {
+	return strings.HasPrefix(file.Key, manifest.AttachmentPrefix)
+}
+
+// maxFailures bounds how many failed files of a version are told one by one; all are counted.
+const maxFailures = 20
+
+func (c *versionCopy) keepFailure(err error) {
+	same := 0
+	for _, kept := range c.failures {
+		if severity(kept) == severity(err) {
+			same++
+		}
+	}
+	if same < maxFailures {
+		c.failures = append(c.failures, err)
 	}
 }
 
@@ -318,7 +340,7 @@ func (c *versionCopy) afterCopy() error {
 		return nil
 	}
 	slices.SortStableFunc(c.failures, func(a, b error) int { return severity(a) - severity(b) })
-	for _, other := range c.failures[1:min(len(c.failures), 20)] {
+	for _, other := range c.failures[1:min(len(c.failures), maxFailures)] {
 		c.fail(c.number, other)
 	}
 	return c.failures[0]
