@@ -66,7 +66,7 @@ type Settings struct {
 	RebuildWait time.Duration // feed.rebuild_wait
 	LeaseTTL    time.Duration
 	OnMajor     manifest.OnMajor
-	Datasets    int // datasets worked on at the same time
+	AtOnce      int // datasets worked on at the same time
 }
 
 // Options are what a pass works with. Everything that acts on the world is handed in.

@@ -105,7 +105,7 @@ func (p *pass) run(ctx context.Context) error {
 func (p *pass) workAll(ctx context.Context, targets []target) error {
 	busy := make([]*state.BusyError, len(targets))
 	var group errgroup.Group
-	group.SetLimit(max(p.Settings.Datasets, 1))
+	group.SetLimit(max(p.AtOnce, 1))
 	for at, t := range targets {
 		group.Go(func() error {
 			if ctx.Err() != nil {
