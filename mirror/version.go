@@ -21,10 +21,13 @@ import (
 )
 
 const (
-	// keepManifest is the largest manifest that is kept in memory, in bytes. A larger one is
+	// keepManifest is the largest manifest that is kept in memory, in bytes: some 60,000
+	// attachments. A larger one, or one that finds keepManifests used up by other datasets, is
 	// streamed from its link twice (to be checked, then to be stored) and read back from the
 	// bucket afterwards.
-	keepManifest = 4 << 20
+	keepManifest = 16 << 20
+	// keepManifests bounds the manifests in memory over all datasets, in bytes.
+	keepManifests = 2 * keepManifest
 	// maxFiles bounds the files of one version that are no attachments.
 	maxFiles = 100_000
 )
@@ -38,6 +41,7 @@ type versionCopy struct {
 	answered []feed.Entry // the answer's files that are no attachments
 	manifest manifest.Manifest
 	body     []byte // the manifest's bytes, when they are few
+	reserved int64  // bytes of keepManifests
 	wanted   *attachments.Wanted
 	claimed  bool // an earlier try stored the manifest; some files may stand
 
@@ -55,6 +59,7 @@ func newVersionCopy(w *worker, s step) *versionCopy {
 // copyVersion returns the committed version, or why it could not be committed.
 func (w *worker) copyVersion(ctx context.Context, s step) (*state.Committed, error) {
 	c := newVersionCopy(w, s)
+	defer c.release()
 	w.Observer.Stage(w.target.dataset, fmt.Sprintf("version %d", s.number))
 	for _, stage := range []func(context.Context) error{c.readAnswer, c.readManifest, c.crossCheck, c.claim, c.copyFiles} {
 		if err := stage(ctx); err != nil {
@@ -106,9 +111,9 @@ func attachmentOf(e feed.Entry) manifest.Attachment {
 func (c *versionCopy) readManifest(ctx context.Context) error {
 	entry := c.answer.Manifest
 	err := c.fetchManifest(ctx, func(in io.Reader) error {
-		if entry.Size <= keepManifest {
-			body, err := io.ReadAll(in)
-			if err != nil {
+		if c.keep(entry.Size) {
+			body := make([]byte, entry.Size)
+			if _, err := io.ReadFull(in, body); err != nil {
 				return err
 			}
 			c.body = body
@@ -128,6 +133,20 @@ func (c *versionCopy) readManifest(ctx context.Context) error {
 	}
 	c.names = nil
 	return nil
+}
+
+// keep reports whether a manifest of this size is kept in memory, and reserves it.
+func (c *versionCopy) keep(size int64) bool {
+	if c.reserved == 0 && size <= keepManifest && c.kept.TryAcquire(size) {
+		c.reserved = size
+	}
+	return c.reserved > 0
+}
+
+// release gives back what the manifest took.
+func (c *versionCopy) release() {
+	c.kept.Release(c.reserved)
+	c.reserved, c.body = 0, nil
 }
 
 // manifestFault tells which manifest it is about; errors that say so themselves pass.
