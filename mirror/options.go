@@ -67,7 +67,14 @@ type Settings struct {
 	LeaseTTL    time.Duration
 	OnMajor     manifest.OnMajor
 	AtOnce      int // datasets worked on at the same time
+	// ManifestMemory bounds the manifests that are kept in memory over all datasets, in bytes; 32 MiB
+	// when zero. One that is larger than half of it, or finds it used up, is streamed from its link
+	// twice (to be checked, then to be stored) and read back from the bucket afterwards.
+	ManifestMemory int64
 }
+
+// defaultManifestMemory holds two manifests of some 60,000 attachments.
+const defaultManifestMemory = 32 << 20
 
 // Options are what a pass works with. Everything that acts on the world is handed in.
 type Options struct {

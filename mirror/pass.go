@@ -63,7 +63,10 @@ type pass struct {
 
 func newPass(o Options) *pass {
 	started := o.Now()
-	p := &pass{Options: o, kept: semaphore.NewWeighted(keepManifests)}
+	if o.ManifestMemory == 0 {
+		o.ManifestMemory = defaultManifestMemory
+	}
+	p := &pass{Options: o, kept: semaphore.NewWeighted(o.ManifestMemory)}
 	p.leases = &state.Leases{Docs: o.Store, Owner: o.Run, Host: o.Host, TTL: o.LeaseTTL, Now: o.Now, Pause: o.Pause}
 	p.tally.report = &Report{Run: o.Run, Tool: o.Tool, Pass: "incremental", Started: started, Failures: []Failure{}, Held: []HeldDataset{}, Notes: []Note{}}
 	return p

@@ -21,13 +21,6 @@ import (
 )
 
 const (
-	// keepManifest is the largest manifest that is kept in memory, in bytes: some 60,000
-	// attachments. A larger one, or one that finds keepManifests used up by other datasets, is
-	// streamed from its link twice (to be checked, then to be stored) and read back from the
-	// bucket afterwards.
-	keepManifest = 16 << 20
-	// keepManifests bounds the manifests in memory over all datasets, in bytes.
-	keepManifests = 2 * keepManifest
 	// maxFiles bounds the files of one version that are no attachments.
 	maxFiles = 100_000
 )
@@ -41,7 +34,7 @@ type versionCopy struct {
 	answered []feed.Entry // the answer's files that are no attachments
 	manifest manifest.Manifest
 	body     []byte // the manifest's bytes, when they are few
-	reserved int64  // bytes of keepManifests
+	reserved int64  // bytes of Settings.ManifestMemory
 	wanted   *attachments.Wanted
 	claimed  bool // an earlier try stored the manifest; some files may stand
 
@@ -137,7 +130,7 @@ func (c *versionCopy) readManifest(ctx context.Context) error {
 
 // keep reports whether a manifest of this size is kept in memory, and reserves it.
 func (c *versionCopy) keep(size int64) bool {
-	if c.reserved == 0 && size <= keepManifest && c.kept.TryAcquire(size) {
+	if c.reserved == 0 && size <= c.ManifestMemory/2 && c.kept.TryAcquire(size) {
 		c.reserved = size
 	}
 	return c.reserved > 0
