@@ -23,7 +23,9 @@ type worker struct {
 	holding manifest.Holding
 	pointer *state.Pointer
 	listed  []manifest.Version // the chain that the feed lists, in version order
-	current manifest.Number    // the feed's current version; zero when it did not say
+	// chainKnown tells that the list was read to its end.
+	chainKnown bool
+	current    manifest.Number // the feed's current version; zero when it did not say
 
 	committed map[manifest.Number]state.Committed // read or written in this pass
 	failed    map[manifest.Number]bool
@@ -49,7 +51,7 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 		return busy
 	}
 	if err != nil {
-		w.fail(0, err)
+		w.end(ctx, err)
 		if ctx.Err() == nil && fault.Is(err, fault.Denied) {
 			p.abort(unfitBucket(err))
 		}
@@ -83,15 +85,14 @@ func (w *worker) run(ctx context.Context) {
 		w.end(ctx, err)
 		return
 	}
-	if err := w.list(ctx); err != nil {
-		w.end(ctx, err)
-		return
+	err := w.list(ctx)
+	if err == nil {
+		err = w.checkHeld(ctx)
 	}
-	err := w.checkHeld(ctx)
 	if err == nil {
 		err = w.copyAll(ctx)
 	}
-	// Whatever ended the copying: what is committed is published.
+	// Whatever ended the listing or the copying: what is committed is published.
 	if publishErr := w.publish(ctx); err == nil {
 		err = publishErr
 	}
@@ -180,6 +181,7 @@ func (w *worker) list(ctx context.Context) error {
 	if w.current == 0 && len(w.listed) > 0 {
 		w.current = w.listed[len(w.listed)-1].Number
 	}
+	w.chainKnown = true
 	return nil
 }
 

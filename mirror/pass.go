@@ -27,9 +27,8 @@ func Run(ctx context.Context, o Options) Report {
 	case stopped(ctx):
 		fatal = nil // it failed because it was told to stop
 	case fatal == nil:
-		fatal = p.fatalCause(ctx)
-	}
-	if fatal != nil {
+		fatal = p.fatalCause(ctx) // told already by the worker that met it
+	default:
 		p.tally.fail(failureOf("", 0, fatal))
 	}
 	p.tally.finish(ctx, fatal)

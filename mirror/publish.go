@@ -72,6 +72,9 @@ func revisionOf(pointer *state.Pointer) int64 {
 // firstReady reports whether a first pointer may be written: the newest version that the feed
 // lists is committed. Readers would otherwise be led through a long history version by version.
 func (w *worker) firstReady() bool {
+	if !w.chainKnown {
+		return false
+	}
 	newest := max(w.newestListed(), w.current)
 	if newest == 0 {
 		newest = w.holding.NewestRecord(manifest.MaxNumber + 1)

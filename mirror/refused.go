@@ -108,8 +108,11 @@ func (w *worker) awaitRebuild(ctx context.Context, s step, err error) (*state.Co
 			return nil, err
 		}
 		committed, again := w.copyVersion(ctx, s)
-		if !fault.Is(again, fault.Gone) {
+		switch {
+		case !fault.Is(again, fault.Gone):
 			return committed, again
+		case feed.ReleasedAgain(again):
+			return w.goneVersion(ctx, s, again)
 		}
 		pause = min(2*pause, time.Minute)
 	}

@@ -139,9 +139,9 @@ func (p Progress) unchanged(standing *Shard) bool {
 
 func (p Progress) mergeOwed(standing *Shard) []Owed {
 	merged := slices.Clone(p.Owed)
-	has := make(map[string]bool, len(merged))
-	for _, owed := range merged {
-		has[owed.Dataset] = true
+	has := make(map[string]int, len(merged))
+	for at, owed := range merged {
+		has[owed.Dataset] = at + 1
 	}
 	finished := make(map[string]bool, len(p.Finished))
 	for _, dataset := range p.Finished {
@@ -149,10 +149,14 @@ func (p Progress) mergeOwed(standing *Shard) []Owed {
 	}
 	if standing != nil {
 		for _, owed := range standing.Owed {
-			if has[owed.Dataset] || (finished[owed.Dataset] && p.saw(owed)) {
-				continue
+			at := has[owed.Dataset] - 1
+			switch {
+			case at >= 0 && !p.saw(owed): // added since: it stays, so that only who sees it pays it
+				owed.Full = owed.Full || merged[at].Full
+				merged[at] = owed
+			case at < 0 && !(finished[owed.Dataset] && p.saw(owed)):
+				merged = append(merged, owed)
 			}
-			merged = append(merged, owed)
 		}
 	}
 	slices.SortFunc(merged, func(a, b Owed) int { return strings.Compare(a.Dataset, b.Dataset) })
