@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,7 +50,23 @@ func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.
 			Err:  fmt.Errorf("version %d is not mirrored whole", to),
 			Hint: fmt.Sprintf("mirror status --datasets %s lists the versions to choose from.", dataset)}
 	}
-	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRollback, Version: to})
+	// Asked before anything is written down: a decision that cannot be carried out is none.
+	if pruned, err := state.CheckPruned(ctx, o.Docs, dataset, to); err != nil || pruned {
+		return state.Change{}, errors.Join(err, prunedError(dataset, to, pruned))
+	}
+	change, err := o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRollback, Version: to})
+	if err == nil && change.After != nil && change.After.Version != to {
+		err = prunedError(dataset, to, true)
+	}
+	return change, err
+}
+
+func prunedError(dataset string, n manifest.Number, pruned bool) error {
+	if !pruned {
+		return nil
+	}
+	return &fault.Error{Op: "roll back", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+		Err: fmt.Errorf("the files of version %d were pruned", n), Hint: "Readers stay where they are."}
 }
 
 func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (state.Change, error) {

@@ -27,7 +27,14 @@ func (c *versionCopy) lookUpAttachments(ctx context.Context) error {
 		return err
 	}
 	if index != nil {
-		if err := c.wanted.MarkHeld(indexDigests(ctx, c.Store, *index)); err != nil {
+		err := c.wanted.MarkHeld(indexDigests(ctx, c.Store, *index))
+		if fault.Is(err, fault.NotFound) {
+			// A prune that began after our claim may take the index; it leaves what we name.
+			if index, err = c.previousIndex(ctx); err == nil && index != nil {
+				err = absent(index.Key)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -38,9 +45,16 @@ func (c *versionCopy) lookUpAttachments(ctx context.Context) error {
 // or nil when there is none to carry over from.
 func (c *versionCopy) previousIndex(ctx context.Context) (*manifest.ObjectRef, error) {
 	previous := c.holding.NewestRecord(c.number)
-	held, _ := c.holding.Find(previous)
-	if previous == 0 || held.Pruned {
+	if previous == 0 {
 		return nil, nil //nolint:nilnil // nothing to carry over is no error
+	}
+	// Asked now, after the claim: a prune may have come and gone since the holding was listed.
+	_, err := c.Store.Stat(ctx, manifest.PrunedKey(c.target.dataset, previous))
+	switch {
+	case err == nil:
+		return nil, nil //nolint:nilnil // its attachments may be gone; each is looked for
+	case !fault.Is(err, fault.NotFound):
+		return nil, err
 	}
 	committed, err := c.recall(ctx, previous)
 	if err != nil {
