@@ -23,7 +23,7 @@ import (
 
 func TestAPruneTakesWhatNoRuleKeeps(t *testing.T) {
 	w, d := pruneWorld(t)
-	w.published(permits, 4)
+	pointer := w.published(permits, 4)
 	before := w.attachmentsStored()
 	planned := w.prune(0, manifest.KeepRules{Versions: 2}, func(o *mirror.PruneOptions) { o.Apply = false })
 	if planned.Status != "planned" || !slices.Equal(numbersOf(planned.Versions), []manifest.Number{1, 2}) || planned.Attachments.Objects == 0 {
@@ -50,6 +50,9 @@ func TestAPruneTakesWhatNoRuleKeeps(t *testing.T) {
 	}
 	if doc := w.pruneDocument(); doc.Running() || len(doc.Versions)+len(doc.Attachments) != 0 || doc.Revision != 3 {
 		t.Errorf("prune.json ends as %+v", doc)
+	}
+	if fenced := w.published(permits, 4); fenced.Revision != pointer.Revision+1 || !fenced.MovedAt.Equal(pointer.MovedAt) || fenced.Held == nil {
+		t.Errorf("the pointer was not swapped in place: %+v became %+v", pointer, fenced)
 	}
 	if found := w.audit(audit.LevelBytes); found.Exit != 0 || found.NotChecked.Pruned != 2 {
 		t.Errorf("audit: %d pruned, findings %+v", found.NotChecked.Pruned, found.Findings)
@@ -139,7 +142,9 @@ func TestRefusedDeletesAreNamedAndTriedAgain(t *testing.T) {
 	if want := report.Total().Objects - report.RefusedCount; report.Deleted.Objects != want {
 		t.Errorf("%d went, want %d", report.Deleted.Objects, want)
 	}
-	if !slices.ContainsFunc(report.Refused, func(f mirror.Failure) bool { return f.Version == 2 && f.Dataset == permits && strings.Contains(f.Object, "part-0001") }) {
+	if !slices.ContainsFunc(report.Refused, func(f mirror.Failure) bool {
+		return f.Version == 2 && f.Dataset == permits && strings.Contains(f.Object, "part-0001")
+	}) {
 		t.Errorf("version 2's part is not named: %+v", report.Refused)
 	}
 	if w.pruneDocument().Running() {

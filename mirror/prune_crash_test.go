@@ -1,0 +1,340 @@
+package mirror_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"feedmirror/attachments"
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/bucket/buckettest"
+	"feedmirror/internal/fault"
+	"feedmirror/internal/feed/feedsim"
+	"feedmirror/manifest"
+	"feedmirror/mirror"
+	"feedmirror/state"
+)
+
+// documentsOf returns the names of the documents that a version's manifest lists.
+func (w *world) documentsOf(n manifest.Number) []string {
+	w.t.Helper()
+	in, err := os.Open(filepath.Join(w.dir, filepath.FromSlash(manifest.ManifestKey(permits, n))))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer in.Close()
+	var names []string
+	_, err = manifest.DecodeManifest(in, func(a manifest.Attachment) error {
+		if strings.HasPrefix(a.Name, "document:") {
+			names = append(names, a.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return names
+}
+
+// comebackWorld has documents that only versions 1 and 2 name, which a prune takes. comeBack
+// releases a version that names them again.
+func comebackWorld(t *testing.T) (w *world, comeBack func() manifest.Number) {
+	t.Helper()
+	w = newWorld(t, feedsim.Options{})
+	d := w.dataset(permits, feedsim.Points)
+	w.release(d, feedsim.ReleaseSpec{})
+	w.sync(0)
+	names := w.documentsOf(1)
+	w.release(d, feedsim.ReleaseSpec{Change: 1})
+	w.release(d, feedsim.ReleaseSpec{Change: 1, LeaveOut: names})
+	w.release(d, feedsim.ReleaseSpec{Change: 1, LeaveOut: names[1:]})
+	w.sync(0)
+	return w, func() manifest.Number { return w.release(d, feedsim.ReleaseSpec{Change: 1}) }
+}
+
+var keepOne = manifest.KeepRules{Versions: 1}
+
+// needed wants everything that the published version names to be there.
+func (w *world) needed(when string) {
+	w.t.Helper()
+	pointer := w.pointer(permits)
+	record := w.record(permits, pointer.Version)
+	keys := []string{record.Manifest.Key, record.Sums.Key}
+	for _, file := range record.Files {
+		keys = append(keys, file.Key)
+	}
+	if index := record.Attachments.Index; index != nil {
+		data, err := os.ReadFile(filepath.Join(w.dir, filepath.FromSlash(index.Key)))
+		if err != nil {
+			w.t.Errorf("%s: %v", when, err)
+			return
+		}
+		err = attachments.ReadIndex(context.Background(), strings.NewReader(string(data)), int64(len(data)), func(row attachments.IndexRow) error {
+			keys = append(keys, row.Key)
+			return nil
+		})
+		if err != nil {
+			w.t.Errorf("%s: %v", when, err)
+		}
+	}
+	for _, key := range keys {
+		if !w.has(key) {
+			w.t.Errorf("%s: version %d is published, and %s is gone", when, pointer.Version, key)
+		}
+	}
+}
+
+// syncUntilDone makes passes until none is told to wait for a prune.
+func (w *world) syncUntilDone() {
+	w.t.Helper()
+	for range 5 {
+		report := mirror.Run(context.Background(), w.options())
+		w.needed("after a pass")
+		if report.Exit == 0 {
+			return
+		}
+		if report.Exit != mirror.ExitStopped {
+			w.t.Fatalf("a pass ended with %d: %+v", report.Exit, report.Failures)
+		}
+	}
+	w.t.Fatal("passes never end")
+}
+
+// TestAPruneThatDiesAtAnyWriteIsFinishedByTheNext kills a prune before, after, or in the answer of
+// each write in turn, with a pass before it is finished and one behind.
+func TestAPruneThatDiesAtAnyWriteIsFinishedByTheNext(t *testing.T) {
+	undisturbed, comeBack := comebackWorld(t)
+	counter := &buckettest.CrashAfterNthWrite{Store: undisturbed.store, Nth: 1 << 30}
+	undisturbed.prune(0, keepOne, func(o *mirror.PruneOptions) { o.Store = counter })
+	undisturbed.syncUntilDone()
+	comeBack()
+	undisturbed.syncUntilDone()
+	want := slices.Sorted(maps.Keys(finishedData(t, undisturbed)))
+	if counter.Writes() < 20 {
+		t.Fatalf("an undisturbed prune makes only %d writes", counter.Writes())
+	}
+	for nth := int64(1); nth <= counter.Writes(); nth++ {
+		when := []buckettest.CrashWhen{buckettest.BeforeWrite, buckettest.AfterWrite, buckettest.AnswerLost}[nth%3]
+		t.Run(fmt.Sprintf("write %d", nth), func(t *testing.T) {
+			w, comeBack := comebackWorld(t)
+			o := w.pruneOptions(keepOne)
+			o.Store = &buckettest.CrashAfterNthWrite{Store: w.store, Nth: nth, When: when}
+			_, _ = mirror.Prune(t.Context(), o) // dead
+			w.whole("after the crash")
+			comeBack()
+			if report := mirror.Run(t.Context(), w.options()); report.Exit != 0 && report.Exit != mirror.ExitStopped {
+				t.Errorf("a pass before the prune is finished ended with %d: %+v", report.Exit, report.Failures)
+			}
+			w.whole("after a pass")
+			if _, err := mirror.ResumePrune(t.Context(), w.pruneOptions(keepOne)); err != nil || w.pruneDocument().Running() {
+				t.Fatalf("resume: %v", err)
+			}
+			w.whole("after the resumed prune")
+			w.syncUntilDone()
+			w.prune(0, manifest.KeepRules{Versions: 2})
+			got := slices.DeleteFunc(slices.Sorted(maps.Keys(finishedData(t, w))), func(key string) bool { return strings.Contains(key, "reports") })
+			if !slices.Equal(got, want) {
+				t.Errorf("ends with %d keys, an undisturbed one with %d: %v", len(got), len(want), difference(got, want))
+			}
+		})
+	}
+}
+
+func difference(a, b []string) (list []string) {
+	for _, one := range a {
+		if !slices.Contains(b, one) {
+			list = append(list, "+"+one)
+		}
+	}
+	for _, one := range b {
+		if !slices.Contains(a, one) {
+			list = append(list, "-"+one)
+		}
+	}
+	return list
+}
+
+// frozen runs meanwhile just before the nth call of the store's user, as if that process had been
+// stopped there: what it sends afterwards rests on what it saw before.
+type frozen struct {
+	bucket.Store
+	nth       int
+	meanwhile func()
+
+	mu        sync.Mutex
+	calls     int
+	firstSwap int // the call that begins the prune
+}
+
+func (f *frozen) step() {
+	f.mu.Lock()
+	f.calls++
+	now := f.calls == f.nth
+	f.mu.Unlock()
+	if now {
+		f.meanwhile()
+	}
+}
+
+func (f *frozen) Stat(ctx context.Context, key string) (bucket.Info, error) {
+	f.step()
+	return f.Store.Stat(ctx, key)
+}
+
+func (f *frozen) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, bucket.Info, error) {
+	f.step()
+	return f.Store.Open(ctx, key, offset, length)
+}
+
+func (f *frozen) List(ctx context.Context, prefix, after string) iter.Seq2[bucket.Info, error] {
+	f.step()
+	return f.Store.List(ctx, prefix, after)
+}
+
+func (f *frozen) Create(ctx context.Context, key string, content bucket.Content) (bucket.Info, error) {
+	f.step()
+	return f.Store.Create(ctx, key, content)
+}
+
+func (f *frozen) Swap(ctx context.Context, key string, old bucket.Tag, data []byte) (bucket.Tag, error) {
+	f.step()
+	f.mu.Lock()
+	if f.firstSwap == 0 {
+		f.firstSwap = f.calls
+	}
+	f.mu.Unlock()
+	return f.Store.Swap(ctx, key, old, data)
+}
+
+func (f *frozen) Delete(ctx context.Context, key string, tag bucket.Tag) error {
+	f.step()
+	return f.Store.Delete(ctx, key, tag)
+}
+
+// TestAPruneThatSleepsHarmsNothing stops a prune before each of its requests, from the one that
+// begins it on, lets others do what it must not undo, and wakes it up.
+func TestAPruneThatSleepsHarmsNothing(t *testing.T) {
+	meanwhiles := map[string]func(t *testing.T, w *world, comeBack func() manifest.Number){
+		"a pass": func(_ *testing.T, w *world, comeBack func() manifest.Number) {
+			comeBack()
+			mirror.Run(context.Background(), w.options())
+		},
+		"a pass, another prune, a pass": func(t *testing.T, w *world, comeBack func() manifest.Number) {
+			comeBack()
+			mirror.Run(context.Background(), w.options())
+			if _, err := mirror.ResumePrune(context.Background(), w.pruneOptions(keepOne)); err != nil && !fault.Is(err, fault.Usage) {
+				t.Errorf("resume: %v", err)
+			}
+			w.syncUntilDone()
+		},
+		"another prune, a pass": func(t *testing.T, w *world, comeBack func() manifest.Number) {
+			if _, err := mirror.ResumePrune(context.Background(), w.pruneOptions(keepOne)); err != nil && !fault.Is(err, fault.Usage) {
+				t.Errorf("resume: %v", err)
+			}
+			comeBack()
+			w.syncUntilDone()
+		},
+	}
+	world, _ := comebackWorld(t)
+	counter := &frozen{Store: world.store}
+	world.prune(0, keepOne, func(o *mirror.PruneOptions) { o.Store = counter })
+	for name, meanwhile := range meanwhiles {
+		step := 1
+		if name == "a pass" { // the loop of prunes beside passes meets it too
+			step = 3
+		}
+		for nth := counter.firstSwap; nth <= counter.calls; nth += step {
+			t.Run(fmt.Sprintf("%s at %d", name, nth), func(t *testing.T) {
+				w, comeBack := comebackWorld(t)
+				o := w.pruneOptions(keepOne)
+				o.Store = &frozen{Store: w.store, nth: nth, meanwhile: func() { meanwhile(t, w, comeBack) }}
+				if _, err := mirror.Prune(t.Context(), o); err != nil && !fault.Is(err, fault.Budget) {
+					t.Errorf("the prune ended with %v", err)
+				}
+				w.whole("after the prune woke up")
+				if _, err := mirror.ResumePrune(t.Context(), w.pruneOptions(keepOne)); err != nil {
+					t.Errorf("resume: %v", err)
+				}
+				w.syncUntilDone()
+				w.whole("at the end")
+			})
+		}
+	}
+}
+
+// TestPrunesInALoopBesideAPass: three prunes that take over from each other without a pause, and
+// passes over versions whose documents come and go.
+func TestPrunesInALoopBesideAPass(t *testing.T) {
+	w := newWorld(t, feedsim.Options{})
+	d := w.dataset(permits, feedsim.Points)
+	w.release(d, feedsim.ReleaseSpec{})
+	w.sync(0)
+	names := w.documentsOf(1)
+	quit := make(chan struct{})
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for {
+				select {
+				case <-quit:
+					return
+				default:
+				}
+				_, err := mirror.Prune(context.Background(), w.pruneOptions(keepOne))
+				if fault.Is(err, fault.Budget) {
+					_, err = mirror.ResumePrune(context.Background(), w.pruneOptions(keepOne))
+				}
+				if err != nil && !fault.Is(err, fault.Budget) {
+					t.Errorf("a prune: %v", err)
+				}
+			}
+		})
+	}
+	for round := range 10 {
+		w.release(d, feedsim.ReleaseSpec{Change: 1, LeaveOut: names[:round%3*len(names)/3]})
+		done := false
+		for deadline := time.Now().Add(time.Minute); !done && time.Now().Before(deadline); {
+			report := mirror.Run(context.Background(), w.options())
+			w.needed("after a pass")
+			if done = report.Exit == 0; !done && report.Exit != mirror.ExitStopped {
+				t.Errorf("a pass ended with %d: %+v", report.Exit, report.Failures)
+			}
+		}
+		if !done {
+			t.Error("no pass got through beside the prunes")
+		}
+	}
+	close(quit)
+	group.Wait()
+	if _, err := mirror.ResumePrune(t.Context(), w.pruneOptions(keepOne)); err != nil {
+		t.Error(err)
+	}
+	w.whole("at the end")
+	w.prune(0, keepOne)
+	if pruned := 11 - len(standing(w)); pruned != 10 {
+		t.Errorf("%d versions are pruned, want 10", pruned)
+	}
+}
+
+func standing(w *world) []manifest.Number {
+	var list []manifest.Number
+	holding, err := state.LoadHolding(context.Background(), w.store, permits)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, held := range holding {
+		if held.Record && !held.Pruned {
+			list = append(list, held.Number)
+		}
+	}
+	return list
+}
