@@ -32,6 +32,7 @@ type worker struct {
 	oweFull   bool   // what is owed lies below the newest record
 	bad       bool   // a failure was told
 	changed   bool   // a version was committed, published or flagged
+	fence     bool   // a version was flagged, and the pointer not swapped since
 }
 
 // work brings one dataset up to date and reports who else is at it. after is what an earlier try
@@ -124,10 +125,11 @@ func (w *worker) load(ctx context.Context) error {
 
 func (w *worker) read(ctx context.Context) error {
 	var err error
-	if w.holding, err = state.LoadHolding(ctx, w.Store, w.target.dataset); err != nil {
+	// The pointer comes first: its revision then says whether anything decided since is unknown here.
+	if w.pointer, _, err = state.Read[state.Pointer](ctx, w.Store, manifest.PointerKey(w.target.dataset)); err != nil {
 		return err
 	}
-	if w.pointer, _, err = state.Read[state.Pointer](ctx, w.Store, manifest.PointerKey(w.target.dataset)); err != nil {
+	if w.holding, err = state.LoadHolding(ctx, w.Store, w.target.dataset); err != nil {
 		return err
 	}
 	from := manifest.Number(0)
@@ -195,7 +197,20 @@ func (w *worker) copyAll(ctx context.Context) error {
 			return err
 		}
 	}
+	w.expectCurrent()
 	return nil
+}
+
+// expectCurrent keeps the dataset owed while the feed calls a version current that its own list of
+// versions lacks: the list may lag, and the version's time is behind the watermark by the next pass.
+func (w *worker) expectCurrent() {
+	n := w.line.FeedCurrent
+	held, _ := w.holding.Find(n)
+	if n <= w.newestListed() || n <= w.holding.NewestRecord(manifest.MaxNumber+1) || held.Gone {
+		return
+	}
+	w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "not-listed", Message: "the feed calls it current, but does not list it yet; the next pass asks again"})
+	w.oweFor("the current version is not listed yet", w.target.full)
 }
 
 // step is one version to copy; facts is nil for one that the list does not name.
@@ -354,6 +369,7 @@ func (w *worker) finish() {
 		line.Published, line.Schema, line.PublishedAt = p.Version, p.SchemaVersion.String(), &published
 		line.Held, line.Withdrawn, line.Pinned = p.Held, p.Withdrawn, p.Pinned
 	}
+	line.Waiting = w.waiting()
 	w.stateOf(&line)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -365,6 +381,17 @@ func (w *worker) finish() {
 		w.settledNow(line)
 	}
 	w.count(line)
+}
+
+// waiting counts the committed versions above the published one.
+func (w *worker) waiting() int {
+	count := 0
+	for _, held := range w.holding {
+		if held.Record && !held.Pruned && (w.pointer == nil || held.Number > w.pointer.Version) {
+			count++
+		}
+	}
+	return count
 }
 
 func (w *worker) stateOf(line *state.Line) {

@@ -101,6 +101,7 @@ func (w *worker) refusedHeld(ctx context.Context, n manifest.Number, refusal err
 		return err
 	}
 	w.flag(held, true)
+	w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "withdrawn", Message: "the feed released it again under another number; it is flagged and stays"})
 	w.log.Warn().Int64("version", int64(n)).Msg("the feed withdrew a version that is mirrored; the pointer is flagged and stays")
 	return nil
 }
@@ -108,6 +109,6 @@ func (w *worker) refusedHeld(ctx context.Context, n manifest.Number, refusal err
 func (w *worker) flag(held manifest.Held, withdrawn bool) {
 	held.Withdrawn = withdrawn
 	w.holding = w.holding.With(held)
-	w.changed = true
+	w.changed, w.fence = true, true
 	w.touch()
 }

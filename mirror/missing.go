@@ -22,23 +22,26 @@ func (c *versionCopy) lookUpAttachments(ctx context.Context) error {
 	if c.wanted.Counts().Objects == 0 {
 		return nil
 	}
-	index, err := c.previousIndex(ctx)
-	if err != nil {
+	if err := c.markHeld(ctx); err != nil {
 		return err
 	}
-	if index != nil {
-		err := c.wanted.MarkHeld(indexDigests(ctx, c.Store, *index))
-		if fault.Is(err, fault.NotFound) {
-			// A prune that began after our claim may take the index; it leaves what we name.
-			if index, err = c.previousIndex(ctx); err == nil && index != nil {
-				err = absent(index.Key)
-			}
-		}
-		if err != nil {
-			return err
+	return c.wanted.LookUp(ctx, c.Store)
+}
+
+// markHeld carries over what the record before names.
+func (c *versionCopy) markHeld(ctx context.Context) error {
+	index, err := c.previousIndex(ctx)
+	if err != nil || index == nil {
+		return err
+	}
+	err = c.wanted.MarkHeld(indexDigests(ctx, c.Store, *index))
+	if fault.Is(err, fault.NotFound) {
+		// A prune that began after our claim may take the index; it leaves what we name.
+		if index, err = c.previousIndex(ctx); err == nil && index != nil {
+			err = absent(index.Key)
 		}
 	}
-	return c.wanted.LookUp(ctx, c.Store)
+	return err
 }
 
 // previousIndex returns the attachment index of the record that this version's record will name,

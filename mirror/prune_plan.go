@@ -20,14 +20,19 @@ func (p *pruner) plan(ctx context.Context) ([]state.HashStart, error) {
 	if err != nil {
 		return nil, unfitBucket(err)
 	}
+	matched := false
 	for _, dataset := range datasets {
 		if !InFilter(dataset, p.Filter) {
 			continue
 		}
+		matched = true
 		p.Stage("judging the versions of " + dataset)
 		if err := p.planDataset(ctx, dataset); err != nil {
 			return nil, err
 		}
+	}
+	if !matched && len(p.Filter) > 0 {
+		p.note("", 0, "no-match", "no dataset of the bucket matches "+strings.Join(p.Filter, ", "))
 	}
 	marks, err := p.planAttachments(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"path"
@@ -46,6 +47,11 @@ func InFilter(dataset string, globs []string) bool {
 	})
 }
 
+// mine reports whether a dataset belongs to the part of the feed that this pass looks after.
+func (p *pass) mine(dataset string) bool {
+	return InFilter(dataset, p.Filter) && InShard(dataset, p.ShardIndex, p.ShardOf)
+}
+
 // selectTargets reads the list of datasets and returns those to work on, sorted by id.
 func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	var since time.Time
@@ -63,17 +69,16 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	if err != nil {
 		return nil, unfitFeed(err)
 	}
-	for _, bad := range listing.Bad {
-		p.tally.fail(failureOf("", 0, bad))
-	}
-	p.hasList, p.feedNow = true, listing.Date
+	p.feedNow = listing.Date
 	p.next = p.watermark(listing)
 	targets := map[string]target{}
+	p.addBad(listing.Bad, targets)
 	for id, item := range items {
 		switch {
 		case !InFilter(id, p.Filter):
 			p.leftOut = append(p.leftOut, id)
 		case !InShard(id, p.ShardIndex, p.ShardOf):
+		case !p.full && p.neverSubscribed(id):
 		case !p.full && p.settled(item):
 			p.keepRecent(item)
 		default:
@@ -86,6 +91,9 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	}
 	p.addOwed(targets)
 	if p.full {
+		if err := p.checkFilter(items); err != nil {
+			return nil, err
+		}
 		if err := p.askForMissing(ctx, items, targets); err != nil {
 			return nil, err
 		}
@@ -97,6 +105,25 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	slices.SortFunc(list, func(a, b target) int { return strings.Compare(a.dataset, b.dataset) })
 	p.tally.update(func(r *Report) { r.Datasets.Seen = len(list) })
 	return list, nil
+}
+
+// addBad tells of items that cannot be used. A dataset whose id can be is asked for by name: the
+// watermark moves past its item all the same.
+func (p *pass) addBad(list []error, targets map[string]target) {
+	for _, bad := range list {
+		var at *fault.Error
+		if errors.As(bad, &at) && at.Dataset != "" && p.mine(at.Dataset) {
+			targets[at.Dataset] = target{dataset: at.Dataset, full: p.full}
+		}
+		p.tally.fail(failureOf("", 0, bad))
+	}
+}
+
+// neverSubscribed reports whether an earlier pass found that no subscription delivers a dataset of
+// which nothing is held. Only a full pass asks again.
+func (p *pass) neverSubscribed(dataset string) bool {
+	line := p.lineOf(dataset)
+	return line.State == "not-subscribed" && line.Newest == 0
 }
 
 // watermark returns where the next incremental pass begins: by the feed's clock, never by ours,
@@ -111,9 +138,14 @@ func (p *pass) watermark(listing feed.Listing) time.Time {
 		before = p.seen.Watermark
 	}
 	next := base.Add(-p.Overlap)
-	if base.IsZero() || next.Before(before) {
+	switch {
+	case base.IsZero():
+		return before
+	case next.Before(before) && !p.full:
 		return before
 	}
+	// A full pass asked for everything, so it may also take back a time that the feed never had: one
+	// answer with a clock of next year would blind every incremental pass until then.
 	return next
 }
 
@@ -140,7 +172,9 @@ func (p *pass) addOwed(targets map[string]target) {
 		return
 	}
 	for _, owed := range p.seen.Owed {
-		if !InFilter(owed.Dataset, p.Filter) || !InShard(owed.Dataset, p.ShardIndex, p.ShardOf) {
+		if !p.mine(owed.Dataset) {
+			// A decision is owed by every shard. Here nobody would ever pay it.
+			p.finished = append(p.finished, owed.Dataset)
 			continue
 		}
 		t, listed := targets[owed.Dataset]
@@ -177,10 +211,40 @@ func (p *pass) askForMissing(ctx context.Context, items map[string]feed.Dataset,
 	return nil
 }
 
+// checkFilter tells of globs that match nothing: a mistyped one would mirror nothing in silence.
+func (p *pass) checkFilter(items map[string]feed.Dataset) error {
+	var idle []string
+	for _, glob := range p.Filter {
+		matches := false
+		for id := range items {
+			matches = matches || InFilter(id, []string{glob})
+		}
+		if !matches {
+			idle = append(idle, glob)
+		}
+	}
+	switch {
+	case len(idle) == 0 || len(items) == 0:
+		return nil
+	case len(idle) < len(p.Filter):
+		p.tally.note(Note{Kind: "idle-filter", Message: fmt.Sprintf("--datasets: nothing that the feed lists matches %s", strings.Join(idle, ", "))})
+		return nil
+	}
+	return &fault.Error{Op: "select datasets", Object: strings.Join(idle, ", "), Side: fault.SideConfig, Kind: fault.Usage,
+		Err:  fmt.Errorf("--datasets matches none of the %d datasets that the feed lists for this key", len(items)),
+		Hint: "They are, for example: " + strings.Join(someOf(p.leftOut, 5), ", ")}
+}
+
+func someOf(list []string, most int) []string { return list[:min(len(list), most)] }
+
 func (p *pass) emptyList(known int) {
 	if known == 0 {
 		p.tally.note(Note{Kind: "empty-list", Message: "the feed lists no dataset for this key"})
 		return
+	}
+	p.doubtful, p.next = true, time.Time{}
+	if p.seen != nil {
+		p.next = p.seen.Watermark
 	}
 	p.tally.fail(failureOf("", 0, &fault.Error{Op: "list datasets", Side: fault.SideFeed, Kind: fault.Malformed,
 		Err:  fmt.Errorf("the list is empty, while the bucket has %d datasets", known),
@@ -206,7 +270,7 @@ func (p *pass) askByName(ctx context.Context, id string) (feed.Dataset, bool) {
 	}
 	p.tally.update(func(r *Report) { r.Datasets.NotSubscribed++ })
 	p.tally.note(Note{Dataset: id, Kind: line.State, Message: line.Message})
-	p.settle(line)
+	p.settle(line, !p.doubtful)
 	return feed.Dataset{}, false
 }
 
@@ -229,7 +293,7 @@ func (p *pass) knownDatasets(ctx context.Context) ([]string, error) {
 	}
 	var list []string
 	for id, has := range known {
-		if has && InFilter(id, p.Filter) && InShard(id, p.ShardIndex, p.ShardOf) {
+		if has && p.mine(id) {
 			list = append(list, id)
 		}
 	}
@@ -248,12 +312,14 @@ func (p *pass) lineOf(dataset string) state.Line {
 	return state.Line{Dataset: dataset}
 }
 
-// settle keeps a dataset's new line and counts it as finished.
-func (p *pass) settle(line state.Line) {
+// settle keeps a dataset's new line. What was owed of it stays owed unless it is finished.
+func (p *pass) settle(line state.Line, finished bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lines = append(p.lines, line)
-	p.finished = append(p.finished, line.Dataset)
+	if finished {
+		p.finished = append(p.finished, line.Dataset)
+	}
 }
 
 // unfitFeed marks an error of the list of datasets as one of the feed as a whole.

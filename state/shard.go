@@ -69,6 +69,7 @@ type Line struct {
 	State       string            `json:"state"` // ok, held, withdrawn, failed, not-subscribed, unknown, busy
 	Published   manifest.Number   `json:"published"`
 	Newest      manifest.Number   `json:"newest"`      // highest committed
+	Waiting     int               `json:"waiting"`     // committed versions above the published one
 	FeedCurrent manifest.Number   `json:"feedCurrent"` // as the feed said when it was last asked
 	FeedSince   *time.Time        `json:"feedSince,omitempty"`
 	Schema      string            `json:"schema,omitempty"`

@@ -50,7 +50,7 @@ func (c *pruneCommand) Run(ctx context.Context, env environment) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, true)
 	if err != nil {
 		return 0, err
 	}

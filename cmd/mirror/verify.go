@@ -8,6 +8,7 @@ import (
 
 	"feedmirror/internal/audit"
 	"feedmirror/internal/config"
+	"feedmirror/internal/fault"
 	"feedmirror/internal/telemetry"
 	"feedmirror/mirror"
 )
@@ -27,12 +28,16 @@ func (verifyCommand) Help() string {
   mirror verify --bucket file:///srv/feeds
   mirror verify --bucket s3://my-bucket/feeds --level inventory --output json
 
-Exit code 3 says that something was found. What could not be checked is counted as not checked.`
+Exit code 3 says that something was found. What could not be checked is counted as not checked. An object whose tag at the
+store is another one than when it was committed is read at the levels below bytes too: of a bucket that was copied, all are.`
 }
 
 // Run implements command.
 func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	if c.Workers < 1 {
+		return 0, &fault.Error{Op: "read setting", Object: "workers", Side: fault.SideConfig, Kind: fault.Usage, Err: fmt.Errorf("%d from --workers: want at least 1", c.Workers)}
+	}
+	a, err := newApp(c, env, true)
 	if err != nil {
 		return 0, err
 	}
@@ -44,9 +49,11 @@ func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
 	defer store.Close() //nolint:errcheck // only read from
 	report, err := audit.Run(ctx, audit.Options{
 		Reader: store, Level: audit.Level(c.Level), Workers: c.Workers, Now: a.now, Partial: len(c.Datasets) > 0,
-		Select:   func(dataset string) bool { return mirror.InFilter(dataset, c.Datasets) },
-		Progress: func(_, bytes int64) { a.progress.Bytes("", int(bytes)) },
-		Stage:    func(text string) { a.progress.Stage("verify", text) },
+		Select:  func(dataset string) bool { return mirror.InFilter(dataset, c.Datasets) },
+		Planned: func(objects, bytes int64) { a.progress.Planned("", objects, bytes) },
+		Checked: func() { a.progress.Finished("") },
+		Read:    func(bytes int64) { a.progress.Bytes("", int(bytes)) },
+		Stage:   func(text string) { a.progress.Stage("verify", text) },
 	})
 	a.close()
 	if err != nil {
@@ -64,7 +71,7 @@ func printAudit(out io.Writer, r audit.Report) {
 		fmt.Fprintf(out, "note     %-14s %s: %s\n", note.Kind, note.Key, note.Detail)
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(out, "finding  %-14s %s: %s\n", f.Kind, f.Key, f.Detail)
+		fmt.Fprintf(out, "finding  %-14s %s: %s (%s)\n", f.Kind, f.Key, f.Detail, subjectOf(f))
 		if f.Hint != "" {
 			fmt.Fprintf(out, "         %s\n", f.Hint)
 		}
@@ -76,7 +83,16 @@ func printAudit(out io.Writer, r audit.Report) {
 		fmt.Fprintf(out, "not checked: %d objects (%d without a checksum at the store, %d archived, %d unreadable), %d pruned versions\n",
 			n.Objects, n.NoChecksum, n.Archived, n.Unreadable, n.Pruned)
 	}
-	if len(r.Findings) > 0 {
-		fmt.Fprintf(out, "%d findings\n", len(r.Findings))
+	if found := len(r.Findings); found == 1 {
+		fmt.Fprintln(out, "1 finding")
+	} else if found > 1 {
+		fmt.Fprintf(out, "%d findings\n", found)
 	}
+}
+
+func subjectOf(f audit.Finding) string {
+	if f.Dataset == "" {
+		return "no dataset"
+	}
+	return subject(f.Dataset, f.Version)
 }

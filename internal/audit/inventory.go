@@ -79,7 +79,9 @@ func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, recor
 			return err
 		}
 	}
-	for _, object := range a.named(record, stored) {
+	named := a.named(record, stored)
+	a.plan(named, listed)
+	for _, object := range named {
 		info, there := listed[object.key]
 		delete(listed, object.key)
 		if !there {
@@ -92,6 +94,17 @@ func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, recor
 		return err
 	}
 	return a.enterAttachments(ctx, record)
+}
+
+// plan tells what lies ahead: bytes only where the level reads them.
+func (a *auditor) plan(named []expected, listed map[string]bucket.Info) {
+	var bytes int64
+	for _, object := range named {
+		if a.Level.includes(LevelBytes) {
+			bytes += max(listed[object.key].Size, 0)
+		}
+	}
+	a.Planned(int64(len(named)), bytes)
 }
 
 // named returns the objects that a record names, attachments apart.
@@ -138,6 +151,7 @@ func (a *auditor) enterAttachments(ctx context.Context, record manifest.Record) 
 	if index == nil {
 		return nil
 	}
+	a.indexes = append(a.indexes, namedIndex{record.Dataset, record.Version, index.Key})
 	err := a.readIndex(ctx, index.Key, func(row attachments.IndexRow) error {
 		a.attachments.add(row.SHA256, row.Size)
 		return nil

@@ -33,7 +33,11 @@ func (b *bench) anonymous(text string) string {
 
 // cell makes a text fit into a cell of a Markdown table.
 func cell(lines []string) string {
-	text := strings.Join(lines, "\n")
+	var trimmed []string
+	for _, line := range lines {
+		trimmed = append(trimmed, strings.TrimSpace(line))
+	}
+	text := strings.Join(trimmed, "\n")
 	text = strings.NewReplacer("|", `\|`, "\r", "", "<", "&lt;").Replace(text)
 	return strings.ReplaceAll(text, "\n", "<br>")
 }
