@@ -115,31 +115,37 @@ func TestPruningKeepsWhatIsNeeded(t *testing.T) {
 				t.Fatalf("no reason for %+v", v)
 			}
 		}
-		inOrder, back := 0, false
+		ofUse, back := 0, false
 		for _, v := range slices.Backward(versions) {
 			keep, judged := kept[v.Version]
-			if judged == v.Pruned {
+			switch {
+			case judged == v.Pruned:
 				t.Fatalf("version %d is pruned: %v, judged: %v", v.Version, v.Pruned, judged)
-			}
-			if v.Pruned {
+			case v.Pruned:
+				continue
+			case !keep && mustStay(v, published, rules):
+				t.Fatalf("version %d goes, published is %d", v.Version, published)
+			case v.Version > published || v.Withdrawn:
 				continue
 			}
-			if v.Version >= published || v.Decided || !v.LeftAt.IsZero() && noon.Sub(v.LeftAt) < rules.Grace || noon.Sub(v.CommittedAt) < rules.Grace && v.LeftAt.IsZero() {
-				if !keep {
-					t.Fatalf("version %d goes, published is %d", v.Version, published)
-				}
+			if ofUse++; ofUse <= rules.Versions && !keep {
+				t.Fatalf("version %d is number %d and goes", v.Version, ofUse)
 			}
-			if v.Version <= published && !v.Withdrawn {
-				if inOrder++; inOrder <= rules.Versions && !keep {
-					t.Fatalf("version %d is number %d and goes", v.Version, inOrder)
-				}
-				back = back || keep
-			}
+			back = back || keep
 		}
-		if inOrder > 0 && !back {
+		if ofUse > 0 && !back {
 			t.Fatal("no version is left that readers could be moved to")
 		}
 	})
+}
+
+// mustStay tells what stays whatever is counted.
+func mustStay(v manifest.Aged, published manifest.Number, rules manifest.KeepRules) bool {
+	since := v.CommittedAt
+	if !v.LeftAt.IsZero() {
+		since = v.LeftAt
+	}
+	return v.Version >= published || v.Decided || noon.Sub(since) < rules.Grace
 }
 
 // TestPruningIsSettledAfterOneRun: what goes does not make others go, and stricter rules never

@@ -22,8 +22,8 @@ import (
 )
 
 func TestAPruneTakesWhatNoRuleKeeps(t *testing.T) {
-	w, d := pruneWorld(t)
-	pointer := w.published(permits, 4)
+	w, _ := pruneWorld(t)
+	w.published(permits, 4)
 	before := w.attachmentsStored()
 	planned := w.prune(0, manifest.KeepRules{Versions: 2}, func(o *mirror.PruneOptions) { o.Apply = false })
 	if planned.Status != "planned" || !slices.Equal(numbersOf(planned.Versions), []manifest.Number{1, 2}) || planned.Attachments.Objects == 0 {
@@ -39,31 +39,48 @@ func TestAPruneTakesWhatNoRuleKeeps(t *testing.T) {
 	if got := before - w.attachmentsStored(); got != int(planned.Attachments.Objects) {
 		t.Errorf("%d attachments went, %d were planned", got, planned.Attachments.Objects)
 	}
-	for n := manifest.Number(1); n <= 6; n++ {
-		gone := n <= 2
-		if (w.filesOf(n) == 0) != gone || w.has(manifest.PrunedKey(permits, n)) != gone || w.has(manifest.SumsKey(permits, n)) == gone {
-			t.Errorf("version %d: %d files, pruned.json %v, sums %v", n, w.filesOf(n), w.has(manifest.PrunedKey(permits, n)), w.has(manifest.SumsKey(permits, n)))
-		}
-		if !w.has(manifest.RecordKey(permits, n)) || !w.has(manifest.ManifestKey(permits, n)) {
-			t.Errorf("version %d lost its record or its manifest", n)
-		}
-	}
+	w.wantPruned(2)
 	if doc := w.pruneDocument(); doc.Running() || len(doc.Versions)+len(doc.Attachments) != 0 || doc.Revision != 3 {
 		t.Errorf("prune.json ends as %+v", doc)
-	}
-	if fenced := w.published(permits, 4); fenced.Revision != pointer.Revision+1 || !fenced.MovedAt.Equal(pointer.MovedAt) || fenced.Held == nil {
-		t.Errorf("the pointer was not swapped in place: %+v became %+v", pointer, fenced)
 	}
 	if found := w.audit(audit.LevelBytes); found.Exit != 0 || found.NotChecked.Pruned != 2 {
 		t.Errorf("audit: %d pruned, findings %+v", found.NotChecked.Pruned, found.Findings)
 	}
-	if again := w.prune(0, manifest.KeepRules{Versions: 2}); again.Deleted.Objects != 0 || len(again.Versions) != 0 {
+}
+
+func TestAPruneSwapsThePointerInPlace(t *testing.T) {
+	w, _ := pruneWorld(t)
+	pointer := w.published(permits, 4)
+	w.prune(0, keepOne)
+	if fenced := w.published(permits, 4); fenced.Revision != pointer.Revision+1 || !fenced.MovedAt.Equal(pointer.MovedAt) || fenced.Held == nil {
+		t.Errorf("the pointer was not swapped in place: %+v became %+v", pointer, fenced)
+	}
+}
+
+func TestAPassAfterAPruneCopiesWhatIsNewAndNothingPruned(t *testing.T) {
+	w, d := pruneWorld(t)
+	w.prune(0, keepOne)
+	if again := w.prune(0, keepOne); again.Deleted.Objects != 0 || len(again.Versions) != 0 {
 		t.Errorf("a second prune deleted %+v of %+v", again.Deleted, again.Versions)
 	}
 	newest := w.release(d, feedsim.ReleaseSpec{Add: 2})
 	w.sync(0, full)
 	if !w.has(manifest.RecordKey(permits, newest)) || w.filesOf(1) != 0 {
-		t.Error("the pass after the prune did not copy the new version, or copied a pruned one")
+		t.Error("the new version was not copied, or a pruned one was")
+	}
+}
+
+// wantPruned wants the first so many of six versions pruned, and what says so of each.
+func (w *world) wantPruned(last manifest.Number) {
+	w.t.Helper()
+	for n := manifest.Number(1); n <= 6; n++ {
+		gone := n <= last
+		if (w.filesOf(n) == 0) != gone || w.has(manifest.PrunedKey(permits, n)) != gone || w.has(manifest.SumsKey(permits, n)) == gone {
+			w.t.Errorf("version %d: %d files, pruned.json %v, sums %v", n, w.filesOf(n), w.has(manifest.PrunedKey(permits, n)), w.has(manifest.SumsKey(permits, n)))
+		}
+		if !w.has(manifest.RecordKey(permits, n)) || !w.has(manifest.ManifestKey(permits, n)) {
+			w.t.Errorf("version %d lost its record or its manifest", n)
+		}
 	}
 }
 

@@ -74,19 +74,7 @@ func (c *pruneCommand) Run(ctx context.Context, env environment) (int, error) {
 
 // check refuses flags that contradict each other, and reads the grace.
 func (c *pruneCommand) check() (time.Duration, error) {
-	rules := c.KeepVersions != 0 || c.KeepDays != 0 || c.KeepMajors != 0
-	problem := ""
-	switch {
-	case c.Resume && c.Uncommitted:
-		problem = "--resume and --uncommitted exclude each other"
-	case (c.Resume || c.Uncommitted) && (rules || len(c.Datasets) > 0):
-		problem = "--resume and --uncommitted take no rules and no --datasets"
-	case c.Uncommitted && (c.Dataset == "" || c.Number == 0):
-		problem = "--uncommitted needs DATASET and VERSION"
-	case !c.Uncommitted && c.Dataset != "":
-		problem = "DATASET and VERSION belong to --uncommitted; rules take --datasets"
-	}
-	if problem != "" {
+	if problem := c.problem(); problem != "" {
 		return 0, &fault.Error{Op: "prune", Side: fault.SideConfig, Kind: fault.Usage, Err: errors.New(problem), Hint: "mirror prune --help shows examples."}
 	}
 	grace, err := config.ParseDuration(c.Grace)
@@ -95,6 +83,22 @@ func (c *pruneCommand) check() (time.Duration, error) {
 			Err: fmt.Errorf("want a time such as 24h or 7d, got %q", c.Grace)}
 	}
 	return grace, nil
+}
+
+func (c *pruneCommand) problem() string {
+	narrowed := c.KeepVersions != 0 || c.KeepDays != 0 || c.KeepMajors != 0 || len(c.Datasets) > 0
+	named := c.Dataset != "" && c.Number != 0
+	switch {
+	case c.Resume && c.Uncommitted:
+		return "--resume and --uncommitted exclude each other"
+	case (c.Resume || c.Uncommitted) && narrowed:
+		return "--resume and --uncommitted take no rules and no --datasets"
+	case c.Uncommitted && !named:
+		return "--uncommitted needs DATASET and VERSION"
+	case !c.Uncommitted && c.Dataset != "":
+		return "DATASET and VERSION belong to --uncommitted; rules take --datasets"
+	}
+	return ""
 }
 
 func (c *pruneCommand) options(a *app, store bucket.Store, grace time.Duration) mirror.PruneOptions {
