@@ -45,11 +45,11 @@ func (w *world) documentsOf(n manifest.Number) []string {
 	return names
 }
 
-// comebackWorld has documents that only versions 1 and 2 name, which a prune takes. comeBack
-// releases a version that names them again.
-func comebackWorld(t *testing.T) (w *world, comeBack func() manifest.Number) {
+// comebackWorld has documents that only versions 1 and 2 name, which a prune takes, and that a
+// version names again which the next pass meets.
+func comebackWorld(t *testing.T) *world {
 	t.Helper()
-	w = newWorld(t, feedsim.Options{})
+	w := newWorld(t, feedsim.Options{})
 	d := w.dataset(permits, feedsim.Points)
 	w.release(d, feedsim.ReleaseSpec{})
 	w.sync(0)
@@ -58,7 +58,8 @@ func comebackWorld(t *testing.T) (w *world, comeBack func() manifest.Number) {
 	w.release(d, feedsim.ReleaseSpec{Change: 1, LeaveOut: names})
 	w.release(d, feedsim.ReleaseSpec{Change: 1, LeaveOut: names[1:]})
 	w.sync(0)
-	return w, func() manifest.Number { return w.release(d, feedsim.ReleaseSpec{Change: 1}) }
+	w.release(d, feedsim.ReleaseSpec{Change: 1})
+	return w
 }
 
 var keepOne = manifest.KeepRules{Versions: 1}
@@ -112,25 +113,22 @@ func (w *world) syncUntilDone() {
 // TestAPruneThatDiesAtAnyWriteIsFinishedByTheNext kills a prune before, after, or in the answer of
 // each write in turn, with a pass before it is finished and one behind.
 func TestAPruneThatDiesAtAnyWriteIsFinishedByTheNext(t *testing.T) {
-	undisturbed, comeBack := comebackWorld(t)
-	counter := &buckettest.CrashAfterNthWrite{Store: undisturbed.store, Nth: 1 << 30}
+	origin := comebackWorld(t)
+	undisturbed, store := origin.copyOf(t)
+	counter := &buckettest.CrashAfterNthWrite{Store: store, Nth: 1 << 30}
 	undisturbed.prune(0, keepOne, func(o *mirror.PruneOptions) { o.Store = counter })
-	undisturbed.syncUntilDone()
-	comeBack()
 	undisturbed.syncUntilDone()
 	want := slices.Sorted(maps.Keys(finishedData(t, undisturbed)))
 	if counter.Writes() < 20 {
 		t.Fatalf("an undisturbed prune makes only %d writes", counter.Writes())
 	}
 	for nth := int64(1); nth <= counter.Writes(); nth++ {
-		when := []buckettest.CrashWhen{buckettest.BeforeWrite, buckettest.AfterWrite, buckettest.AnswerLost}[nth%3]
-		t.Run(fmt.Sprintf("write %d", nth), func(t *testing.T) {
-			w, comeBack := comebackWorld(t)
+		for _, when := range []buckettest.CrashWhen{buckettest.BeforeWrite, buckettest.AfterWrite, buckettest.AnswerLost} {
+			w, store := origin.copyOf(t)
 			o := w.pruneOptions(keepOne)
-			o.Store = &buckettest.CrashAfterNthWrite{Store: w.store, Nth: nth, When: when}
+			o.Store = &buckettest.CrashAfterNthWrite{Store: store, Nth: nth, When: when}
 			_, _ = mirror.Prune(t.Context(), o) // dead
-			w.whole("after the crash")
-			comeBack()
+			w.whole(fmt.Sprintf("after the crash at write %d", nth))
 			if report := mirror.Run(t.Context(), w.options()); report.Exit != 0 && report.Exit != mirror.ExitStopped {
 				t.Errorf("a pass before the prune is finished ended with %d: %+v", report.Exit, report.Failures)
 			}
@@ -143,9 +141,12 @@ func TestAPruneThatDiesAtAnyWriteIsFinishedByTheNext(t *testing.T) {
 			w.prune(0, manifest.KeepRules{Versions: 2})
 			got := slices.Sorted(maps.Keys(finishedData(t, w)))
 			if !slices.Equal(got, want) {
-				t.Errorf("ends with %d keys, an undisturbed one with %d: %v", len(got), len(want), difference(got, want))
+				t.Errorf("killed at write %d, ends with %d keys, an undisturbed one with %d: %v", nth, len(got), len(want), difference(got, want))
 			}
-		})
+			if t.Failed() {
+				return
+			}
+		}
 	}
 }
 
@@ -264,50 +265,43 @@ func (f *frozen) Delete(ctx context.Context, key string, tag bucket.Tag) error {
 // TestAPruneThatSleepsHarmsNothing stops a prune before each of its requests, from the one that
 // begins it on, lets others do what it must not undo, and wakes it up.
 func TestAPruneThatSleepsHarmsNothing(t *testing.T) {
-	meanwhiles := map[string]func(t *testing.T, w *world, comeBack func() manifest.Number){
-		"a pass": func(_ *testing.T, w *world, comeBack func() manifest.Number) {
-			comeBack()
+	another := func(w *world) {
+		if _, err := mirror.ResumePrune(context.Background(), w.pruneOptions(keepOne)); err != nil {
+			t.Errorf("resume: %v", err)
+		}
+	}
+	meanwhiles := map[string]func(w *world){
+		"a pass": func(w *world) { mirror.Run(context.Background(), w.options()) },
+		"a pass, another prune, a pass": func(w *world) {
 			mirror.Run(context.Background(), w.options())
-		},
-		"a pass, another prune, a pass": func(t *testing.T, w *world, comeBack func() manifest.Number) {
-			comeBack()
-			mirror.Run(context.Background(), w.options())
-			if _, err := mirror.ResumePrune(context.Background(), w.pruneOptions(keepOne)); err != nil && !fault.Is(err, fault.Usage) {
-				t.Errorf("resume: %v", err)
-			}
+			another(w)
 			w.syncUntilDone()
 		},
-		"another prune, a pass": func(t *testing.T, w *world, comeBack func() manifest.Number) {
-			if _, err := mirror.ResumePrune(context.Background(), w.pruneOptions(keepOne)); err != nil && !fault.Is(err, fault.Usage) {
-				t.Errorf("resume: %v", err)
-			}
-			comeBack()
+		"another prune, a pass": func(w *world) {
+			another(w)
 			w.syncUntilDone()
 		},
 	}
-	world, _ := comebackWorld(t)
-	counter := &frozen{Store: world.store}
-	world.prune(0, keepOne, func(o *mirror.PruneOptions) { o.Store = counter })
+	origin := comebackWorld(t)
+	undisturbed, store := origin.copyOf(t)
+	counter := &frozen{Store: store}
+	undisturbed.prune(0, keepOne, func(o *mirror.PruneOptions) { o.Store = counter })
 	for name, meanwhile := range meanwhiles {
-		step := 1
-		if name == "a pass" { // the loop of prunes beside passes meets it too
-			step = 3
-		}
-		for nth := counter.firstSwap; nth <= counter.calls; nth += step {
-			t.Run(fmt.Sprintf("%s at %d", name, nth), func(t *testing.T) {
-				w, comeBack := comebackWorld(t)
-				o := w.pruneOptions(keepOne)
-				o.Store = &frozen{Store: w.store, nth: nth, meanwhile: func() { meanwhile(t, w, comeBack) }}
-				if _, err := mirror.Prune(t.Context(), o); err != nil && !fault.Is(err, fault.Budget) {
-					t.Errorf("the prune ended with %v", err)
-				}
-				w.whole("after the prune woke up")
-				if _, err := mirror.ResumePrune(t.Context(), w.pruneOptions(keepOne)); err != nil {
-					t.Errorf("resume: %v", err)
-				}
-				w.syncUntilDone()
-				w.whole("at the end")
-			})
+		for nth := counter.firstSwap; nth <= counter.calls; nth++ {
+			when := fmt.Sprintf("%s while the prune sleeps at request %d", name, nth)
+			w, store := origin.copyOf(t)
+			o := w.pruneOptions(keepOne)
+			o.Store = &frozen{Store: store, nth: nth, meanwhile: func() { meanwhile(w) }}
+			if _, err := mirror.Prune(t.Context(), o); err != nil && !fault.Is(err, fault.Budget) {
+				t.Errorf("%s: the prune ended with %v", when, err)
+			}
+			w.whole(when)
+			another(w)
+			w.syncUntilDone()
+			w.whole(when + ", at the end")
+			if t.Failed() {
+				t.Fatalf("failed with %s", when)
+			}
 		}
 	}
 }

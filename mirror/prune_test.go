@@ -279,3 +279,36 @@ func TestClearingWaitsForARunThatIsAtTheDataset(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestAPruneOfManyObjectsDeletesAllButTheRefused: more than a listing's page, some of it refused.
+func TestAPruneOfManyObjectsDeletesAllButTheRefused(t *testing.T) {
+	w, _ := permitsWorld(t)
+	w.sync(0)
+	w.damaged = true // attachments that no version names
+	stood := w.attachmentsStored()
+	var refused []string
+	for n := range 2500 {
+		body := fmt.Sprintf("orphan %d", n)
+		key := manifest.AttachmentKey(manifest.SumBytes([]byte(body)))
+		if _, err := bucket.CreateDocument(t.Context(), w.store, key, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		if n%1000 == 0 {
+			refused = append(refused, key)
+		}
+	}
+	o := w.pruneOptions(manifest.KeepRules{Versions: 9})
+	o.Store = stubborn{w.store, func(key string) bool { return slices.Contains(refused, key) }}
+	report, err := mirror.Prune(t.Context(), o)
+	if err != nil || report.Exit != 1 || report.Deleted.Objects != 2497 || report.RefusedCount != 3 {
+		t.Errorf("%v: exit %d, %d deleted, %d refused", err, report.Exit, report.Deleted.Objects, report.RefusedCount)
+	}
+	for _, key := range refused {
+		if !slices.ContainsFunc(report.Refused, func(f mirror.Failure) bool { return f.Object == key }) {
+			t.Errorf("%s is not named", key)
+		}
+	}
+	if left := w.attachmentsStored() - stood; left != 3 {
+		t.Errorf("%d are left, want 3", left)
+	}
+}
