@@ -138,3 +138,28 @@ func TestAPruneLeavesWhatARollbackNeeds(t *testing.T) {
 	}
 	w.published(permits, 5)
 }
+
+// TestAPruneLooksAgainWhoNeedsAVersion: what was planned is overtaken by a rollback, carried out or
+// only written down, just before the prune begins.
+func TestAPruneLooksAgainWhoNeedsAVersion(t *testing.T) {
+	origin := comebackWorld(t)
+	undisturbed, store := origin.copyOf(t)
+	counter := &frozen{Store: store}
+	undisturbed.prune(0, keepOne, func(o *mirror.PruneOptions) { o.Store = counter })
+	for name, dies := range map[string]int64{"carried out": 1 << 30, "written down": 2} {
+		w, store := origin.copyOf(t)
+		o := w.pruneOptions(keepOne)
+		o.Store = &frozen{Store: store, nth: counter.firstSwap, meanwhile: func() {
+			decide := w.decide()
+			decide.Docs = &buckettest.CrashAfterNthWrite{Store: store, Nth: dies, When: buckettest.AfterWrite}
+			_, _ = mirror.Rollback(context.Background(), decide, permits, 2) // done, or dead
+		}}
+		report, err := mirror.Prune(t.Context(), o)
+		if err != nil || w.has(manifest.PrunedKey(permits, 2)) || w.filesOf(2) == 0 || !w.has(manifest.PrunedKey(permits, 1)) {
+			t.Errorf("%s: %v, version 2 has %d files; notes %+v", name, err, w.filesOf(2), report.Notes)
+		}
+		w.whole(name)
+		w.settleDecisions(name)
+		w.published(permits, 2)
+	}
+}
