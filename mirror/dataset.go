@@ -144,6 +144,12 @@ func (w *worker) list(ctx context.Context) error {
 	w.Observer.Stage(w.target.dataset, "listing versions")
 	newest := w.holding.NewestRecord(manifest.MaxNumber + 1)
 	after := newest
+	for _, held := range w.holding {
+		if held.Claimed && !held.Record && !held.Gone && held.Number <= after {
+			after = held.Number - 1 // a pass that failed on it died before it could say so
+			break
+		}
+	}
 	if w.target.full {
 		after = 0
 	}

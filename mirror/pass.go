@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
@@ -41,6 +42,7 @@ type pass struct {
 	Options
 	tally    tally
 	leases   *state.Leases
+	kept     *semaphore.Weighted // bytes of manifests in memory
 	abort    context.CancelCauseFunc
 	seen     *state.Shard // as it stood when the pass began; nil at the first
 	seenTag  bucket.Tag
@@ -61,7 +63,10 @@ type pass struct {
 
 func newPass(o Options) *pass {
 	started := o.Now()
-	p := &pass{Options: o}
+	if o.ManifestMemory == 0 {
+		o.ManifestMemory = defaultManifestMemory
+	}
+	p := &pass{Options: o, kept: semaphore.NewWeighted(o.ManifestMemory)}
 	p.leases = &state.Leases{Docs: o.Store, Owner: o.Run, Host: o.Host, TTL: o.LeaseTTL, Now: o.Now, Pause: o.Pause}
 	p.tally.report = &Report{Run: o.Run, Tool: o.Tool, Pass: "incremental", Started: started, Failures: []Failure{}, Held: []HeldDataset{}, Notes: []Note{}}
 	return p
@@ -105,7 +110,7 @@ func (p *pass) run(ctx context.Context) error {
 func (p *pass) workAll(ctx context.Context, targets []target) error {
 	busy := make([]*state.BusyError, len(targets))
 	var group errgroup.Group
-	group.SetLimit(max(p.Settings.Datasets, 1))
+	group.SetLimit(max(p.AtOnce, 1))
 	for at, t := range targets {
 		group.Go(func() error {
 			if ctx.Err() != nil {

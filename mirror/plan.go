@@ -130,14 +130,23 @@ func (p *pass) planDataset(ctx context.Context, t target) (DatasetPlan, error) {
 	work := manifest.PlanWork(w.listed, w.holding, manifest.PlanOptions{
 		History: w.History, Current: w.current, Full: t.full, FeedNow: w.feedNow})
 	var before *versionCopy
+	defer func() {
+		if before != nil {
+			before.release()
+		}
+	}()
 	for _, s := range steps(work) {
 		c := newVersionCopy(w, s)
 		v, err := c.volume(ctx, before)
 		if err != nil {
+			c.release()
 			return result, err
 		}
 		result.Versions = append(result.Versions, v)
 		if v.Action == "copy" {
+			if before != nil {
+				before.release()
+			}
 			before = c
 		}
 	}

@@ -60,10 +60,9 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	}
 	items := map[string]feed.Dataset{}
 	listing, err := p.Feed.Datasets(ctx, since, func(d feed.Dataset) error {
-		if _, twice := items[d.ID]; twice {
-			return nil
+		if _, twice := items[d.ID]; !twice {
+			items[d.ID] = d
 		}
-		items[d.ID] = d
 		return nil
 	})
 	if err != nil {
@@ -73,22 +72,7 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	p.next = p.watermark(listing)
 	targets := map[string]target{}
 	p.addBad(listing.Bad, targets)
-	for id, item := range items {
-		switch {
-		case !InFilter(id, p.Filter):
-			p.leftOut = append(p.leftOut, id)
-		case !InShard(id, p.ShardIndex, p.ShardOf):
-		case !p.full && p.neverSubscribed(id):
-		case !p.full && p.settled(item):
-			p.keepRecent(item)
-		default:
-			targets[id] = target{dataset: id, current: item.Current, since: item.PublishedAt, full: p.full}
-		}
-	}
-	slices.Sort(p.leftOut)
-	if !p.full {
-		p.leftOut = p.seen.LeftOut
-	}
+	p.addListed(items, targets)
 	p.addOwed(targets)
 	if p.full {
 		if err := p.checkFilter(items); err != nil {
@@ -105,6 +89,26 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	slices.SortFunc(list, func(a, b target) int { return strings.Compare(a.dataset, b.dataset) })
 	p.tally.update(func(r *Report) { r.Datasets.Seen = len(list) })
 	return list, nil
+}
+
+// addListed adds the datasets of the list that are this pass's and not settled yet.
+func (p *pass) addListed(items map[string]feed.Dataset, targets map[string]target) {
+	for id, item := range items {
+		switch {
+		case !InFilter(id, p.Filter):
+			p.leftOut = append(p.leftOut, id)
+		case !InShard(id, p.ShardIndex, p.ShardOf):
+		case !p.full && p.neverSubscribed(id):
+		case !p.full && p.settled(item):
+			p.keepRecent(item)
+		default:
+			targets[id] = target{dataset: id, current: item.Current, since: item.PublishedAt, full: p.full}
+		}
+	}
+	slices.Sort(p.leftOut)
+	if !p.full {
+		p.leftOut = p.seen.LeftOut
+	}
 }
 
 // addBad tells of items that cannot be used. A dataset whose id can be is asked for by name: the

@@ -228,7 +228,7 @@ func (a *app) passOptions(ctx context.Context) (mirror.Options, error) {
 		Settings: mirror.Settings{
 			Filter: s.Datasets, ShardIndex: s.ShardIndex, ShardOf: s.ShardOf, History: manifest.History(s.History), Full: s.Full,
 			FullEvery: 24 * time.Hour, Overlap: s.FeedOverlap, RebuildWait: s.FeedRebuildWait, LeaseTTL: s.LeaseTTL,
-			OnMajor: manifest.OnMajor(s.PublishOnMajor), Datasets: min(8, s.TransferConcurrency),
+			OnMajor: manifest.OnMajor(s.PublishOnMajor), AtOnce: min(8, s.TransferConcurrency),
 		},
 		Feed: client, FeedURL: s.FeedURL, Store: store, StoreURL: storeURL(s.Bucket), Probe: a.probe,
 		Mover: transfer.New(moving), Manifests: mirror.ManifestReader{Options: moving}, Observer: a.progress, Log: a.log,

@@ -189,14 +189,16 @@ func (a *auditor) leftovers(dataset string, versions []*version, listed map[stri
 		if !isDocument {
 			n = parsed.Version
 		}
-		kind, detail := a.leftover(dataset, parsed.Table, byNumber[n])
+		kind, detail := a.leftover(dataset, parsed.Table, byNumber[n], info)
 		a.note(Finding{Kind: kind, Key: key, Dataset: dataset, Version: int64(n), Detail: fmt.Sprintf("%s (%d bytes)", detail, info.Size)})
 	}
 }
 
 // leftover says what an object is that no record names; v is its version, nil when there is none.
-func (a *auditor) leftover(dataset, table string, v *version) (Kind, string) {
+func (a *auditor) leftover(dataset, table string, v *version, info bucket.Info) (Kind, string) {
 	switch {
+	case v == nil && a.Now().Sub(info.Modified) < inProgressFor:
+		return KindInProgress, "its version was begun while the audit was under way"
 	case v == nil:
 		return KindOrphan, "no version of this number is known"
 	case v.committed == nil && (a.owed[dataset] || a.Now().Sub(v.changed) < inProgressFor):
