@@ -52,7 +52,26 @@ func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.
 			Err:  fmt.Errorf("version %d is not mirrored whole", to),
 			Hint: "Versions to choose from, the newest last: " + wholeVersions(d.holding)}
 	}
-	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRollback, Version: to})
+	// Asked before anything is written down: a decision that cannot be carried out is none.
+	if pruned, err := state.CheckPruned(ctx, o.Docs, dataset, to); err != nil || pruned {
+		return state.Change{}, errors.Join(err, prunedError(dataset, to, pruned))
+	}
+	change, err := o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRollback, Version: to})
+	if err == nil && change.After != nil && change.After.Version != to {
+		var pruned bool
+		if pruned, err = state.CheckPruned(ctx, o.Docs, dataset, to); err == nil {
+			err = prunedError(dataset, to, pruned)
+		}
+	}
+	return change, err
+}
+
+func prunedError(dataset string, n manifest.Number, pruned bool) error {
+	if !pruned {
+		return nil
+	}
+	return &fault.Error{Op: "roll back", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+		Err: fmt.Errorf("the files of version %d were pruned", n), Hint: "Readers stay where they are."}
 }
 
 // wholeVersions lists the newest versions that a rollback can lead to.

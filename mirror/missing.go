@@ -34,16 +34,30 @@ func (c *versionCopy) markHeld(ctx context.Context) error {
 	if err != nil || index == nil {
 		return err
 	}
-	return c.wanted.MarkHeld(indexDigests(ctx, c.Store, *index))
+	err = c.wanted.MarkHeld(indexDigests(ctx, c.Store, *index))
+	if fault.Is(err, fault.NotFound) {
+		// A prune that began after our claim may take the index; it leaves what we name.
+		if index, err = c.previousIndex(ctx); err == nil && index != nil {
+			err = absent(index.Key)
+		}
+	}
+	return err
 }
 
 // previousIndex returns the attachment index of the record that this version's record will name,
 // or nil when there is none to carry over from.
 func (c *versionCopy) previousIndex(ctx context.Context) (*manifest.ObjectRef, error) {
 	previous := c.holding.NewestRecord(c.number)
-	held, _ := c.holding.Find(previous)
-	if previous == 0 || held.Pruned {
+	if previous == 0 {
 		return nil, nil //nolint:nilnil // nothing to carry over is no error
+	}
+	// Asked now, after the claim: a prune may have come and gone since the holding was listed.
+	_, err := c.Store.Stat(ctx, manifest.PrunedKey(c.target.dataset, previous))
+	switch {
+	case err == nil:
+		return nil, nil //nolint:nilnil // its attachments may be gone; each is looked for
+	case !fault.Is(err, fault.NotFound):
+		return nil, err
 	}
 	committed, err := c.recall(ctx, previous)
 	if err != nil {

@@ -208,8 +208,7 @@ func (p *pass) close(ctx context.Context) {
 func (p *pass) keepReport(ctx context.Context) {
 	body, err := manifest.EncodeDocument(p.tally.report)
 	if err == nil {
-		key := manifest.RunsPrefix + p.tally.report.Started.UTC().Format("20060102T150405Z") + "-" + p.Run + ".json"
-		_, _, err = state.CreateOnce(ctx, p.Store, key, body)
+		_, _, err = state.CreateOnce(ctx, p.Store, reportKey(p.tally.report.Started, p.Run), body)
 	}
 	if err != nil {
 		p.Log.Warn().Err(err).Msg("the run's report could not be kept in the bucket")

@@ -206,22 +206,43 @@ func (c *versionCopy) crossCheck(context.Context) error {
 }
 
 // claim stores the manifest, which says from then on what the version will name, and then looks
-// whether a prune is under way: it may delete what we would count as present.
+// whether a prune is under way: it may delete what we would count as present. The order matters: a
+// prune writes what it means to delete before it reads what versions name, so one sees the other.
 func (c *versionCopy) claim(ctx context.Context) error {
 	if err := c.storeManifest(ctx); err != nil {
 		return err
 	}
-	_, err := c.Store.Stat(ctx, manifest.PruneKey)
-	switch {
-	case err == nil:
-		return &fault.Error{Op: "copy version", Object: manifest.PruneKey, Side: fault.SideBucket, Kind: fault.Budget,
-			Dataset: c.target.dataset, Version: int64(c.number), Err: errors.New("a prune of this bucket is not finished"),
-			Hint: "The next pass goes on by itself once it is. If it died, finish it with: mirror prune --resume"}
-	case fault.Is(err, fault.NotFound):
-		return nil
-	default:
+	prune, _, err := state.LoadPrune(ctx, c.Store)
+	if err != nil {
 		return err
 	}
+	taken, err := c.isTakenBy(ctx, prune)
+	if err != nil || !taken {
+		return err
+	}
+	return &fault.Error{Op: "copy version", Object: manifest.PruneKey, Side: fault.SideBucket, Kind: fault.Budget,
+		Dataset: c.target.dataset, Version: int64(c.number), Err: errors.New("a prune that is not finished means to delete what this version names"),
+		Hint: "The next pass goes on by itself once it is. If it died, finish it with: mirror prune --resume"}
+}
+
+// isTakenBy reports whether a prune means to delete anything that the version names. That counts as
+// absent until the prune is over: what is found now can be gone a moment later.
+func (c *versionCopy) isTakenBy(ctx context.Context, prune *state.Prune) (bool, error) {
+	if !prune.Running() || prune.Takes(c.target.dataset, c.number) {
+		return prune.Running(), nil
+	}
+	if c.wanted.Counts().Objects == 0 || len(prune.Attachments) == 0 {
+		return false, nil
+	}
+	for a, err := range c.attachments(ctx) {
+		if err != nil {
+			return false, err
+		}
+		if prune.TakesAttachment(a.SHA256) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func (c *versionCopy) storeManifest(ctx context.Context) error {

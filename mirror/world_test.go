@@ -1,6 +1,7 @@
 package mirror_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -35,6 +36,8 @@ type world struct {
 	store   bucket.Store // as the passes see it; may be replaced by one that misbehaves
 	runs    atomic.Int64
 	damaged bool // on purpose: the invariants are not checked at the end
+	// mirrored is the folder that this one is a copy of, so that it does not count as moved.
+	mirrored string
 }
 
 func newWorld(t *testing.T, options feedsim.Options) *world {
@@ -104,7 +107,7 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 	o := mirror.Options{
 		Settings: mirror.Settings{ShardOf: 1, History: manifest.HistoryAll, FullEvery: 24 * time.Hour, Overlap: 10 * time.Minute,
 			RebuildWait: 10 * time.Minute, LeaseTTL: time.Minute, OnMajor: manifest.MajorHold, AtOnce: 4},
-		Feed: client, FeedURL: w.feed.URL(), Store: store, StoreURL: "file://" + w.dir,
+		Feed: client, FeedURL: w.feed.URL(), Store: store, StoreURL: "file://" + cmp.Or(w.mirrored, w.dir),
 		Probe: func(ctx context.Context) (bucket.ProbeReport, error) {
 			return bucket.Probe(ctx, w.store, bucket.ProbeOptions{Run: "probe" + manifest.Number(w.runs.Add(1)).Padded()})
 		},

@@ -34,9 +34,21 @@ type Pointer struct {
 	// Decisions are the keys of the decisions that this pointer already obeys, newest last; at
 	// most maxDecisions of them.
 	Decisions []string `json:"decisions,omitempty"`
+	// Left are the versions that readers were led away from, newest last; at most maxDepartures of
+	// them. A prune counts its grace from here.
+	Left []Departure `json:"left,omitempty"`
 }
 
-const maxDecisions = 32
+// Departure says when the pointer left a version.
+type Departure struct {
+	Version manifest.Number `json:"version"`
+	At      time.Time       `json:"at"`
+}
+
+const (
+	maxDecisions  = 32
+	maxDepartures = 64
+)
 
 // SchemaRef names the schema of the published version.
 type SchemaRef struct {

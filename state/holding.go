@@ -44,6 +44,32 @@ func note(held *manifest.Held, document string, modified time.Time) {
 	}
 }
 
+// Datasets returns the datasets that have a version in the bucket, in order: one short listing each.
+func Datasets(ctx context.Context, r bucket.Reader) ([]string, error) {
+	var list []string
+	for after := ""; ; {
+		next, err := nextDataset(ctx, r, after)
+		if err != nil || next == "" {
+			return list, err
+		}
+		list = append(list, next)
+		after = "versions/" + next + "0" // 0 follows the slash: behind every key of the dataset
+	}
+}
+
+func nextDataset(ctx context.Context, r bucket.Reader, after string) (string, error) {
+	for info, err := range r.List(ctx, "versions/", after) {
+		if err != nil {
+			return "", err
+		}
+		dataset, _, ok := strings.Cut(strings.TrimPrefix(info.Key, "versions/"), "/")
+		if ok && manifest.CheckDataset(dataset) == nil {
+			return dataset, nil
+		}
+	}
+	return "", nil
+}
+
 // ReadNotes completes what a listing cannot tell: whether a withdrawal was closed, and why versions
 // from the given one on are noted gone, since older notes of that decide nothing any more.
 func ReadNotes(ctx context.Context, r bucket.Reader, dataset string, holding manifest.Holding, from manifest.Number) error {

@@ -86,7 +86,8 @@ func (p Publication) Approve(ctx context.Context, docs Documents, pause Pause, k
 }
 
 // Rollback carries out a decision to move readers to a committed version, and pins it there. It
-// is the only way down.
+// is the only way down. A version that was pruned meanwhile is not moved to, and the decision
+// counts as obeyed; one that a prune under way means to delete is a fault.Budget.
 func (p Publication) Rollback(ctx context.Context, docs Documents, pause Pause, key string, target Committed) (Change, error) {
 	return p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
 		if standing == nil {
@@ -95,6 +96,15 @@ func (p Publication) Rollback(ctx context.Context, docs Documents, pause Pause, 
 		}
 		if standing.overtook(key) {
 			return nil, nil //nolint:nilnil // obeyed already, or a later one is
+		}
+		pruned, err := CheckPruned(ctx, docs, p.Dataset, target.record.Version)
+		if err != nil {
+			return nil, err
+		}
+		if pruned { // it can never be carried out: it is settled, and readers stay
+			next := clonePointer(standing)
+			next.obey(key)
+			return next, nil
 		}
 		next := p.pointTo(standing, target)
 		_, hold := manifest.NextPublication(manifest.Published{Version: next.Version, Schema: next.SchemaVersion, Pinned: true}, p.candidates(), p.OnMajor)
@@ -173,6 +183,10 @@ func (p Publication) pointTo(standing *Pointer, c Committed) *Pointer {
 	}
 	if standing != nil {
 		next.PreviousVersion, next.Decisions = standing.Version, slices.Clone(standing.Decisions)
+		next.Left = slices.Clone(standing.Left)
+		if standing.Version != next.Version {
+			next.leave(standing.Version, p.Now)
+		}
 	}
 	for _, file := range record.Files {
 		switch file.Kind {
@@ -208,6 +222,26 @@ func (p *Pointer) obey(decision string) {
 	}
 }
 
+func (p *Pointer) leave(n manifest.Number, at time.Time) {
+	p.Left = append(p.Left, Departure{Version: n, At: at})
+	if extra := len(p.Left) - maxDepartures; extra > 0 {
+		p.Left = slices.Delete(p.Left, 0, extra)
+	}
+}
+
+// LeftAt returns when readers were last led away from a version; zero when that is not known.
+func (p *Pointer) LeftAt(n manifest.Number) time.Time {
+	for _, departure := range slices.Backward(p.Left) {
+		if departure.Version == n {
+			return departure.At
+		}
+	}
+	if p.PreviousVersion == n { // written before departures were kept
+		return p.MovedAt
+	}
+	return time.Time{}
+}
+
 func publishedOf(p *Pointer) manifest.Published {
 	if p == nil {
 		return manifest.Published{}
@@ -217,7 +251,7 @@ func publishedOf(p *Pointer) manifest.Published {
 
 func clonePointer(p *Pointer) *Pointer {
 	next := *p
-	next.Snapshot, next.Decisions = slices.Clone(p.Snapshot), slices.Clone(p.Decisions)
+	next.Snapshot, next.Decisions, next.Left = slices.Clone(p.Snapshot), slices.Clone(p.Decisions), slices.Clone(p.Left)
 	return &next
 }
 

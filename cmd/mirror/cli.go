@@ -24,6 +24,7 @@ type commands struct {
 	Verify   verifyCommand   `cmd:"" help:"Audit the bucket. Needs neither the feed nor anybody's word."`
 	Approve  approveCommand  `cmd:"" help:"Accept what holds a dataset back, and move its pointer."`
 	Rollback rollbackCommand `cmd:"" help:"Move a dataset's readers back to an earlier version, until approve."`
+	Prune    pruneCommand    `cmd:"" help:"Show what no rule keeps and nobody needs any more; with --apply, delete it."`
 	Doctor   doctorCommand   `cmd:"" help:"Find out whether a bucket keeps the promises that a mirror rests on."`
 	Demo     demoCommand     `cmd:"" help:"See it work: a simulated feed, a folder, no key, no cloud."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
@@ -45,7 +46,7 @@ Exit codes, the first that applies:
   2 usage or configuration    5 the bucket refused, or lacks a guarantee that is needed
   4 the feed refused          130, 143 interrupted, state saved
   1 some dataset failed       3 the audit found something
-  6 stopped by a budget or while the feed rebuilds a version; run again    0 done`
+  6 stopped by a budget, by an unfinished prune or while the feed rebuilds a version; run again    0 done`
 
 // environment is everything of the world that a command touches.
 type environment struct {

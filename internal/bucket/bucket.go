@@ -109,5 +109,6 @@ type Guarantees struct {
 	RefusesWrongBytes bool   `json:"refusesWrongBytes"` // the store itself checks the bytes we announce
 	Attests           string `json:"attests"`           // checksum that the store keeps: "sha256", "crc32c", "md5" or ""
 	ConditionalDelete bool   `json:"conditionalDelete"` // a delete with a stale tag changes nothing
+	FreshTags         bool   `json:"freshTags"`         // data written again gets another tag, though its bytes are the same
 	MaxSinglePut      int64  `json:"maxSinglePutBytes"` // greater objects go in parts; 0: no limit
 }

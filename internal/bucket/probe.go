@@ -145,7 +145,7 @@ func newProbe(store Store, options ProbeOptions) (*probe, error) {
 	}
 	p := &probe{store: store, options: options, declared: store.Guarantees()}
 	p.report.Prefix = manifest.DoctorPrefix + options.Run + "/"
-	p.report.Observed.MaxSinglePut = p.declared.MaxSinglePut
+	p.report.Observed.MaxSinglePut, p.report.Observed.FreshTags = p.declared.MaxSinglePut, p.declared.FreshTags
 	return p, nil
 }
 

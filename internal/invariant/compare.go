@@ -44,12 +44,13 @@ func mayChange(where place) bool {
 	return false
 }
 
-// mayGo reports whether an object may be deleted by something else than prune.
-func mayGo(where place) bool { return where.class == classOwn }
+// mayGo reports whether an object may be deleted although nothing was pruned: what doctor leaves
+// and what is trimmed.
+func mayGo(where place) bool { return where.class == classOwn || where.class == classReport }
 
 func mayBePruned(where place, pruned map[string]bool) bool {
 	switch where.class {
-	case classPart, classIndex, classVersionFile:
+	case classPart, classIndex, classVersionFile, classSums: // the sums name what is gone
 		return pruned[versionPrefix(where)]
 	case classAttachment:
 		return pruned["any"]

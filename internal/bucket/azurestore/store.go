@@ -196,7 +196,7 @@ func containerAddress(options Options) (address, account string, err error) {
 func (s *Store) Guarantees() bucket.Guarantees {
 	return bucket.Guarantees{
 		AtomicCreate: true, CompareAndSwap: true, RefusesWrongBytes: true,
-		Attests: "", ConditionalDelete: true, MaxSinglePut: int64(s.block),
+		Attests: "", ConditionalDelete: true, FreshTags: true, MaxSinglePut: int64(s.block),
 	}
 }
 

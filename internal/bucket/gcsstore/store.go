@@ -177,7 +177,7 @@ func unfit(name string, cause error) error {
 func (s *Store) Guarantees() bucket.Guarantees {
 	return bucket.Guarantees{
 		AtomicCreate: true, CompareAndSwap: true, RefusesWrongBytes: true,
-		Attests: "crc32c", ConditionalDelete: true, MaxSinglePut: int64(s.chunk),
+		Attests: "crc32c", ConditionalDelete: true, FreshTags: true, MaxSinglePut: int64(s.chunk),
 	}
 }
 

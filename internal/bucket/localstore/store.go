@@ -101,7 +101,7 @@ func (s *Store) Close() error { return nil }
 // system keeps no checksum that could be asked for later.
 func (s *Store) Guarantees() bucket.Guarantees {
 	return bucket.Guarantees{
-		AtomicCreate: true, CompareAndSwap: true, RefusesWrongBytes: true, ConditionalDelete: true,
+		AtomicCreate: true, CompareAndSwap: true, RefusesWrongBytes: true, ConditionalDelete: true, FreshTags: true,
 	}
 }
 
