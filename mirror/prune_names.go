@@ -115,12 +115,25 @@ func (p *pruner) readCommitted(ctx context.Context, dataset string, n manifest.N
 	err = p.readManifest(ctx, dataset, n, into, func(in io.Reader) io.Reader {
 		return bucket.VerifyReader(in, record.ManifestSize, record.Manifest.SHA256)
 	})
+	if err == nil {
+		err = p.readIndex(ctx, *index, into)
+	}
+	if fault.Is(err, fault.NotFound) {
+		// Another prune may have taken it since it was listed: then its names keep nothing.
+		if _, pruned := p.Store.Stat(ctx, manifest.PrunedKey(dataset, n)); pruned == nil {
+			return nil
+		}
+	}
 	if err != nil {
 		return unknownNames(dataset, n, err, "mirror verify shows what is damaged; restore it first.")
 	}
-	for sum, err := range indexDigests(ctx, p.Store, *index) {
+	return nil
+}
+
+func (p *pruner) readIndex(ctx context.Context, index manifest.ObjectRef, into *hashSet) error {
+	for sum, err := range indexDigests(ctx, p.Store, index) {
 		if err != nil {
-			return unknownNames(dataset, n, err, "mirror verify shows what is damaged; restore it first.")
+			return err
 		}
 		into.add(sum)
 	}
