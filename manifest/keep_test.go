@@ -23,7 +23,7 @@ func daily(n int) []manifest.Aged {
 	return list
 }
 
-func pruned(verdicts []manifest.Verdict) []manifest.Number {
+func prunedOf(verdicts []manifest.Verdict) []manifest.Number {
 	var list []manifest.Number
 	for _, v := range verdicts {
 		if v.Prune {
@@ -62,7 +62,7 @@ func TestRulesOfPruning(t *testing.T) {
 				c.change(versions)
 			}
 			verdicts := manifest.JudgeVersions(c.published, versions, c.rules, noon.Add(time.Hour))
-			if got := pruned(verdicts); !slices.Equal(got, c.want) {
+			if got := prunedOf(verdicts); !slices.Equal(got, c.want) {
 				t.Errorf("pruned %v, want %v; %+v", got, c.want, verdicts)
 			}
 		})
@@ -154,10 +154,10 @@ func TestPruningIsSettledAfterOneRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		versions, rules := drawVersions(t), drawRules(t)
 		published := rapid.SampledFrom(versions).Draw(t, "published").Version
-		first := pruned(manifest.JudgeVersions(published, versions, rules, noon))
+		first := prunedOf(manifest.JudgeVersions(published, versions, rules, noon))
 		looser := rules
 		looser.Versions, looser.Days, looser.Majors, looser.Grace = rules.Versions+1, rules.Days+1, rules.Majors+1, rules.Grace+time.Hour
-		for _, n := range pruned(manifest.JudgeVersions(published, versions, looser, noon)) {
+		for _, n := range prunedOf(manifest.JudgeVersions(published, versions, looser, noon)) {
 			if !slices.Contains(first, n) {
 				t.Fatalf("version %d goes only by the looser rules", n)
 			}
@@ -165,7 +165,7 @@ func TestPruningIsSettledAfterOneRun(t *testing.T) {
 		for at := range versions {
 			versions[at].Pruned = versions[at].Pruned || slices.Contains(first, versions[at].Version)
 		}
-		if second := pruned(manifest.JudgeVersions(published, versions, rules, noon)); len(second) != 0 {
+		if second := prunedOf(manifest.JudgeVersions(published, versions, rules, noon)); len(second) != 0 {
 			t.Fatalf("a second run prunes %v", second)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // checkout makes a folder with a program in .tools/bin that runs script, and enters a folder
@@ -83,17 +84,30 @@ func TestCloseEndsTheWholeProcessGroup(t *testing.T) {
 	if err := s.Close(true, &out); err != nil {
 		t.Fatal(err)
 	}
-	// The child is ended but stays in the table of processes until its new parent asks.
-	status, err := os.ReadFile(filepath.Join("/proc", child, "stat"))
-	if err == nil && !strings.Contains(string(status), ") Z ") {
-		t.Errorf("the child runs on: %s", status)
-	}
+	waitForEnd(t, child)
 	log := strings.TrimSpace(strings.TrimPrefix(out.String(), "log of script: "))
 	if _, err := os.Stat(log); err != nil {
 		t.Errorf("kept log: %v (said %q)", err, out.String())
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(log), "up")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("data beside the log: %v, want it gone", err)
+	}
+}
+
+// waitForEnd wants a killed process to end: the kernel takes a moment, and the process stays in its
+// table until the new parent asks.
+func waitForEnd(t *testing.T, process string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		status, err := os.ReadFile(filepath.Join("/proc", process, "stat"))
+		if err != nil || strings.Contains(string(status), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the child runs on: %s", status)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
