@@ -117,7 +117,7 @@ func TestAnUnfinishedPruneIsWaitedFor(t *testing.T) {
 	w, d := permitsWorld(t)
 	w.sync(0)
 	newest := w.release(d, feedsim.ReleaseSpec{Add: 1})
-	w.put(manifest.PruneKey, map[string]any{"objects": []string{}})
+	w.put(manifest.PruneKey, state.Prune{State: state.PruneDeleting, Versions: []state.PruneVersion{{Dataset: permits, Version: newest}}})
 	report := w.sync(6)
 	if report.Files.Copied != 0 || report.Datasets.Owed != 1 || report.Status != "stopped" || len(report.Notes) != 1 {
 		t.Errorf("copied %d, owed %d, %s, notes %+v", report.Files.Copied, report.Datasets.Owed, report.Status, report.Notes)

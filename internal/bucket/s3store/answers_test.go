@@ -120,6 +120,35 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
+// TestACreateThatBrokeWithoutAnAnswer: a server can refuse a taken key and hang up while the body is
+// on its way, so that the refusal is lost.
+func TestACreateThatBrokeWithoutAnAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		stands bool
+		want   fault.Kind
+	}{
+		"something stands": {stands: true, want: fault.Exists},
+		"nothing stands":   {stands: false, want: fault.Transient},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := serve(t, func(w http.ResponseWriter, r seen) {
+				switch {
+				case r.Method == http.MethodPut:
+					panic(http.ErrAbortHandler)
+				case test.stands:
+					w.Header().Set("ETag", `"e"`)
+				default:
+					w.WriteHeader(http.StatusNotFound)
+				}
+			})
+			_, err := service.store(t, nil).Create(t.Context(), "key", content(bytesOf(100)))
+			if !fault.Is(err, test.want) {
+				t.Errorf("got %v (%s), want %s", err, fault.KindOf(err), test.want)
+			}
+		})
+	}
+}
+
 func TestNoCredentials(t *testing.T) {
 	service := serve(t, func(http.ResponseWriter, seen) {})
 	store := service.store(t, func(o *s3store.Options) {

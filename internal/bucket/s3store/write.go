@@ -47,9 +47,23 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 	case body.Failure() != nil:
 		return bucket.Info{}, fmt.Errorf("%s %s: %w", opCreate, key, body.Failure())
 	case err != nil:
-		return bucket.Info{}, s.fail(ctx, opCreate, key, err)
+		return bucket.Info{}, s.unanswered(ctx, key, s.fail(ctx, opCreate, key, err))
 	}
 	return s.created(ctx, key, content, out)
+}
+
+// unanswered looks what stands where a create broke without an answer: a server may refuse a taken
+// key and hang up while the body is still on its way, and then the refusal is lost. What stands is
+// called taken; whether it is what was sent is for the caller to compare.
+func (s *Store) unanswered(ctx context.Context, key string, failure error) error {
+	var broken *fault.Error
+	if !errors.As(failure, &broken) || broken.Kind != fault.Transient || broken.Status != 0 || ctx.Err() != nil {
+		return failure
+	}
+	if _, err := s.Stat(ctx, key); err != nil {
+		return failure
+	}
+	return &fault.Error{Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.Exists, Err: failure}
 }
 
 // created holds the answer of a PUT against what was sent. A service that took other bytes must
