@@ -183,3 +183,46 @@ func TestAMovedBucketIsProbedOnceAndNotTrustedBefore(t *testing.T) {
 		t.Errorf("probed %d times, the layout names %s", probes, layout.Store)
 	}
 }
+
+// TestAFirstPublicationNeedsAChainThatIsKnown fails the newest version, and then does not say which
+// one that is.
+func TestAFirstPublicationNeedsAChainThatIsKnown(t *testing.T) {
+	w, _ := permitsWorld(t)
+	w.feed.Script(feedsim.Rule{Side: feedsim.SideLinks, Version: 2, File: "schema.json", Times: feedsim.Always}, feedsim.Refuse(404, "NoSuchKey", "no such key"))
+	w.sync(1)
+	w.feed.ClearScript()
+	w.clock.Advance(time.Hour) // behind the overlap: the list of datasets does not name it
+	w.feed.Script(feedsim.Rule{Side: feedsim.SideAPI, Dataset: permits, Times: feedsim.Always}, feedsim.HTML())
+	w.sync(1)
+	if pointer := w.pointer(permits); pointer != nil || !w.has(manifest.RecordKey(permits, 1)) {
+		t.Errorf("version 1 stands: %v, published %+v", w.has(manifest.RecordKey(permits, 1)), pointer)
+	}
+	w.feed.ClearScript()
+	w.sync(0)
+	w.published(permits, 2)
+}
+
+func TestARebuildThatGetsANewNumberIsWaitedForNoLonger(t *testing.T) {
+	w, d := permitsWorld(t)
+	w.sync(0)
+	newest := w.release(d, feedsim.ReleaseSpec{Add: 1})
+	w.feed.Script(feedsim.Rule{Side: feedsim.SideAPI, Version: int64(newest), Times: 3}, feedsim.Refuse(410, "expired", "Its files are being rebuilt."))
+	w.feed.Script(feedsim.Rule{Side: feedsim.SideAPI, Version: int64(newest), Times: feedsim.Always}, feedsim.Refuse(410, "expired", "It was released again as another number."))
+	began := w.clock.Now()
+	w.sync(0)
+	if waited := w.clock.Now().Sub(began); waited == 0 || waited > time.Minute {
+		t.Errorf("waited %s", waited)
+	}
+	gone, _, err := state.Read[state.Gone](t.Context(), w.store, manifest.GoneKey(permits, newest))
+	if err != nil || gone == nil || gone.Reason != manifest.GapWithdrawn {
+		t.Errorf("gone.json says %+v, %v", gone, err)
+	}
+}
+
+func TestWhatEndsAWholePassIsToldOnce(t *testing.T) {
+	w, _ := permitsWorld(t)
+	w.feed.Script(feedsim.Rule{Side: feedsim.SideAPI, Nth: 4, Times: feedsim.Always}, feedsim.Refuse(401, "unauthorized", "bad key"))
+	if report := w.sync(4); len(report.Failures) != 1 || report.Failures[0].Hint == "" {
+		t.Errorf("failures %+v, want one with a hint", report.Failures)
+	}
+}
