@@ -136,6 +136,51 @@ func TestAnAuditCountsWhatItCouldNotCheck(t *testing.T) {
 	}
 }
 
+// TestAnObjectOfNoKnownSizeIsReadToItsEnd audits files whose size neither the record nor the store
+// tells.
+func TestAnObjectOfNoKnownSizeIsReadToItsEnd(t *testing.T) {
+	for _, key := range []string{manifest.SumsKey(permits, 3), manifest.IndexKey(permits, 3)} {
+		for name, damage := range map[string]func([]byte) []byte{
+			"as it is": nil, "one bit flipped": flip, "one byte too many": func(data []byte) []byte { return append(data, '\n') },
+		} {
+			t.Run(key+" "+name, func(t *testing.T) {
+				w := auditedWorld(t)
+				if damage != nil {
+					w.damage(key, damage)
+				}
+				list := &listsNoSize{Store: w.store, key: key}
+				report := w.auditOf(audit.Options{Reader: list, Level: audit.LevelBytes})
+				corrupt := false
+				for _, f := range only(report.Findings, key) {
+					corrupt = corrupt || f.Kind == audit.KindCorrupt
+				}
+				if corrupt != (damage != nil) || (damage == nil && len(report.Findings) != 0) {
+					t.Errorf("findings %+v", report.Findings)
+				}
+			})
+		}
+	}
+}
+
+// listsNoSize is a store whose listings, and readings of a whole object, do not tell its size.
+type listsNoSize struct {
+	bucket.Store
+	key string
+}
+
+func (l *listsNoSize) List(ctx context.Context, prefix, after string) iter.Seq2[bucket.Info, error] {
+	unsized := &says{Store: l.Store, key: l.key, change: func(i *bucket.Info) { i.Size = -1 }}
+	return unsized.List(ctx, prefix, after)
+}
+
+func (l *listsNoSize) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, bucket.Info, error) {
+	body, info, err := l.Store.Open(ctx, key, offset, length)
+	if key == l.key && length < 0 {
+		info.Size = -1
+	}
+	return body, info, err
+}
+
 // badOnce is a store whose first reading of one object goes wrong.
 type badOnce struct {
 	buckettest.FlipBit

@@ -8,6 +8,7 @@ import (
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
+	"feedmirror/manifest"
 )
 
 // object checks one object as deep as the level goes. It returns only errors that end the audit.
@@ -87,15 +88,31 @@ func (a *auditor) bytes(ctx context.Context, want expected, info bucket.Info) er
 }
 
 func (a *auditor) read(ctx context.Context, want expected) error {
-	body, _, err := a.Reader.Open(ctx, want.key, 0, -1)
+	body, info, err := a.Reader.Open(ctx, want.key, 0, -1)
 	if err != nil {
 		return err
 	}
 	defer body.Close() // only read from: nothing can be lost
-	n, err := io.Copy(io.Discard, bucket.VerifyReader(body, want.size, want.sum))
+	if want.size == unknownSize {
+		want.size = info.Size // a listing need not tell it
+	}
+	n, err := hashAll(body, want)
 	a.count(func(c *Checked, _ *NotChecked) { c.Bytes += n })
 	a.Read(n)
 	return err
+}
+
+// hashAll reads a body and compares it, by its hash alone where nobody told its size. It returns how
+// many bytes were read.
+func hashAll(body io.Reader, want expected) (int64, error) {
+	if want.size != unknownSize {
+		return io.Copy(io.Discard, bucket.VerifyReader(body, want.size, want.sum))
+	}
+	sum, n, err := manifest.SumReader(body)
+	if err == nil && sum != want.sum {
+		err = &fault.Error{Op: "verify bytes", Kind: fault.WrongBytes, Err: fmt.Errorf("sha256 is %s, want %s", sum, want.sum)}
+	}
+	return n, err
 }
 
 func (a *auditor) unreadable(ctx context.Context, want expected, err error) error {
