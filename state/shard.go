@@ -154,7 +154,7 @@ func (p Progress) mergeOwed(standing *Shard) []Owed {
 			case at >= 0 && !p.saw(owed): // added since: it stays, so that only who sees it pays it
 				owed.Full = owed.Full || merged[at].Full
 				merged[at] = owed
-			case at < 0 && !(finished[owed.Dataset] && p.saw(owed)):
+			case at < 0 && (!finished[owed.Dataset] || !p.saw(owed)):
 				merged = append(merged, owed)
 			}
 		}
