@@ -47,6 +47,9 @@ func (v *Verifier) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if v.left < 0 {
+		return 0, v.fail(fmt.Errorf("a size of %d bytes is named", v.size))
+	}
 	if v.left == 0 { // only an empty body comes here: others end with the read that fills them
 		return v.finish(0)
 	}

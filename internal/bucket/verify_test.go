@@ -122,3 +122,10 @@ func TestCheckKey(t *testing.T) {
 		}
 	}
 }
+
+func TestVerifyReaderRefusesASizeThatIsNone(t *testing.T) {
+	_, err := io.ReadAll(bucket.VerifyReader(strings.NewReader("abc"), -1, manifest.SumBytes([]byte("abc"))))
+	if !fault.Is(err, fault.WrongBytes) {
+		t.Errorf("got %v, want wrong bytes", err)
+	}
+}
