@@ -129,3 +129,8 @@ func OpenNothing(ctx context.Context, r Reader, key string, offset, length int64
 	}
 	return http.NoBody, info, nil
 }
+
+// Unreplaced returns the error of a Replace that met another object than the one it was to replace.
+func Unreplaced(key string, cause error) error {
+	return &fault.Error{Op: "replace object", Object: key, Side: fault.SideBucket, Kind: fault.Conflict, Err: cause}
+}
