@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,7 +22,7 @@ type DecideOptions struct {
 	Reason  string
 }
 
-// Approve accepts what holds a dataset back, or lifts a rollback's pin: it is written down first,
+// Approve accepts what holds a dataset back, or lifts a rollback's pin or a retirement: it is written down first,
 // then carried out, and finished by the next pass if this process dies in between.
 func Approve(ctx context.Context, o DecideOptions, dataset string) (state.Change, error) {
 	d, err := loadDataset(ctx, o.Docs, dataset)
@@ -29,7 +30,7 @@ func Approve(ctx context.Context, o DecideOptions, dataset string) (state.Change
 		return state.Change{}, err
 	}
 	hold := d.hold(o.OnMajor)
-	if hold == nil && (d.pointer == nil || !d.pointer.Pinned) {
+	if hold == nil && (d.pointer == nil || !d.pointer.Pinned && !d.pointer.Retired) {
 		return state.Change{}, &fault.Error{Op: "approve", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
 			Err: fmt.Errorf("nothing of it is held"), Hint: "mirror status shows what waits for a person."}
 	}
@@ -50,6 +51,24 @@ func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.
 			Hint: fmt.Sprintf("mirror status --datasets %s lists the versions to choose from.", dataset)}
 	}
 	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRollback, Version: to})
+}
+
+// Retire ends the mirroring of a dataset until it is approved again: no pass asks the feed about it,
+// and its absence there is no failure. Everything that is mirrored stays, and so do its readers.
+func Retire(ctx context.Context, o DecideOptions, dataset string) (state.Change, error) {
+	d, err := loadDataset(ctx, o.Docs, dataset)
+	if err != nil {
+		return state.Change{}, err
+	}
+	if d.pointer == nil || d.pointer.Retired {
+		cause := "nothing of it is published, so that no reader needs to be told"
+		if d.pointer != nil {
+			cause = "it is retired already"
+		}
+		return state.Change{}, &fault.Error{Op: "retire", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+			Err: errors.New(cause), Hint: "mirror status shows the datasets. To leave one out from the start, name others with --datasets."}
+	}
+	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRetire, Version: d.pointer.Version})
 }
 
 func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (state.Change, error) {
@@ -83,6 +102,9 @@ func Obey(ctx context.Context, docs state.Documents, pause state.Pause, dataset 
 			return state.Change{}, err
 		}
 		return publication.Rollback(ctx, docs, pause, decision.Key, target)
+	}
+	if decision.Action == state.ActionRetire {
+		return publication.Retire(ctx, docs, pause, decision.Key)
 	}
 	publication.Committed = d.candidates
 	return publication.Approve(ctx, docs, pause, decision.Key, decision.Decision)

@@ -167,6 +167,10 @@ func (p *pass) askForMissing(ctx context.Context, items map[string]feed.Dataset,
 			continue
 		}
 		delete(targets, id)
+		if line := p.lineOf(id); line.State == "retired" {
+			p.settle(line)
+			continue
+		}
 		if item, ok := p.askByName(ctx, id); ok {
 			targets[id] = target{dataset: id, current: item.Current, since: item.PublishedAt, full: true}
 		}

@@ -22,14 +22,26 @@ type Options struct {
 	Partial bool                      // Select leaves datasets out: attachments of others are no orphans
 	Workers int                       // objects read at the same time; 8 when zero
 	Now     func() time.Time
+	// Ledger says when objects were last checked; nil: all are to be checked now. It is asked from
+	// level checksum on.
+	Ledger Ledger
+	// Budget ends the checking with the object that uses up so many bytes, the stalest first; zero:
+	// none. It needs a Ledger.
+	Budget int64
+	// Deep says of which versions contents are looked at, as deep as the level goes; of the others
+	// only documents and the inventory are, and no attachments. Nil: all.
+	Deep func(dataset string, n manifest.Number) bool
 	// Progress is told of objects and bytes as they are checked; nil: nobody is.
 	Progress func(objects, bytes int64)
 	// Stage names what is looked at; nil: nobody is told.
 	Stage func(text string)
 }
 
-// ExitFindings is the exit code of an audit that found something.
-const ExitFindings = 3
+// Exit codes of an audit that found something, and of one that a budget ended.
+const (
+	ExitFindings = 3
+	ExitStopped  = 6
+)
 
 // inProgressFor is how long files without a record are taken for a copy that is under way.
 const inProgressFor = 24 * time.Hour
@@ -54,16 +66,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	err := a.run(ctx)
 	report := a.finish()
 	report.Seconds = o.Now().Sub(report.Started).Seconds()
-	switch {
-	case err != nil:
+	if err != nil {
 		report.Status = "incomplete"
-		return report, err
-	case len(report.Findings) > 0:
-		report.Status, report.Exit = "findings", ExitFindings
-	default:
-		report.Status = "clean"
 	}
-	return report, nil
+	return report, err
 }
 
 type auditor struct {
@@ -71,6 +77,7 @@ type auditor struct {
 	collector
 	owed        map[string]bool // datasets that some shard still owes
 	attachments digestTable
+	queue       queue // what the ledger lets wait until the stalest is known
 }
 
 func (a *auditor) run(ctx context.Context) error {
@@ -87,11 +94,16 @@ func (a *auditor) run(ctx context.Context) error {
 		}
 		a.count(func(c *Checked, _ *NotChecked) { c.Datasets++ })
 	}
-	if !a.Level.includes(LevelInventory) {
-		return nil
+	if a.Level.includes(LevelInventory) && a.Deep == nil {
+		a.Stage("attachments")
+		if err := a.checkAttachments(ctx); err != nil {
+			return err
+		}
 	}
-	a.Stage("attachments")
-	return a.checkAttachments(ctx)
+	if err := a.checkQueue(ctx); err != nil {
+		return err
+	}
+	return a.acknowledged(ctx)
 }
 
 // documents reads the mirror's own documents: the layout, and what the shards owe.

@@ -25,6 +25,8 @@ func MediaType(key string, class ContentClass) string {
 	switch path.Ext(key) {
 	case ".json":
 		return "application/json"
+	case ".parquet":
+		return "application/vnd.apache.parquet"
 	case ".html":
 		return "text/html; charset=utf-8"
 	default:
