@@ -81,13 +81,7 @@ func TestTenRunsWithATenthEachReadEverythingOnce(t *testing.T) {
 	}
 	for run := range 10 {
 		report := w.verify(budget((size + 9) / 10))
-		n := report.NotChecked
-		if run == 0 && (report.Exit != audit.ExitStopped || report.Status != "stopped" || n.Budget == 0 || n.Fresh != 0) {
-			t.Errorf("the first run ends with %d, %s, not checked %+v", report.Exit, report.Status, n)
-		}
-		if run == 9 && (report.Exit != 0 || n.Budget != 0) {
-			t.Errorf("the last run ends with %d, not checked %+v", report.Exit, n)
-		}
+		wantProgress(t, run, report)
 		if read := report.Checked.Bytes; read > (size+9)/10+largest {
 			t.Errorf("run %d read %d of %d bytes", run, read, size)
 		}
@@ -111,6 +105,18 @@ func TestTenRunsWithATenthEachReadEverythingOnce(t *testing.T) {
 	w.verify(budget(size / 10))
 	if len(filesIn(counting.take())) == 0 {
 		t.Error("nothing was read although all of it is a month old")
+	}
+}
+
+// wantProgress wants the first of ten runs to be stopped by its budget, and the last to have all.
+func wantProgress(t *testing.T, run int, report mirror.VerifyReport) {
+	t.Helper()
+	n := report.NotChecked
+	if run == 0 && (report.Exit != audit.ExitStopped || report.Status != "stopped" || n.Budget == 0 || n.Fresh != 0) {
+		t.Errorf("the first run ends with %d, %s, not checked %+v", report.Exit, report.Status, n)
+	}
+	if run == 9 && (report.Exit != 0 || n.Budget != 0) {
+		t.Errorf("the last run ends with %d, not checked %+v", report.Exit, n)
 	}
 }
 
@@ -335,136 +341,4 @@ func TestWhatTheFeedNoLongerHasIsNotCompared(t *testing.T) {
 	if _, err := mirror.Verify(context.Background(), w.verifyOptions(w.against)); !fault.Is(err, fault.FeedUnfit) {
 		t.Errorf("a feed that refuses: %v", err)
 	}
-}
-
-func (w *world) acknowledge(id string) error {
-	o := w.decide()
-	o.Reason = "known since March"
-	_, err := mirror.Acknowledge(context.Background(), o, id, nil)
-	return err
-}
-
-// TestAnAcknowledgedFindingStaysVisibleUntilItsFactsChange.
-func TestAnAcknowledgedFindingStaysVisibleUntilItsFactsChange(t *testing.T) {
-	w := auditedWorld(t)
-	part, attachment := w.anyKey("snapshot/"), w.anyKey(manifest.AttachmentPrefix)
-	w.damage(part, flip)
-	w.remove(attachment)
-	report := w.verify()
-	if report.Exit != audit.ExitFindings || len(report.Findings) != 2 {
-		t.Fatalf("exit %d, findings %+v", report.Exit, report.Findings)
-	}
-	for at, f := range report.Findings {
-		w.clock.Advance(time.Minute)
-		if err := w.acknowledge(f.ID); err != nil {
-			t.Fatal(err)
-		}
-		again := w.verify()
-		if want := []int{audit.ExitFindings, 0}[at]; again.Exit != want || len(again.Findings) != 2 || again.Open() != 1-at {
-			t.Errorf("after %d words: exit %d, findings %+v", at+1, again.Exit, again.Findings)
-		}
-	}
-	if known := w.verify().Findings[0].Acknowledged; known == nil || known.Reason != "known since March" || known.Who != "tester" {
-		t.Errorf("the word is %+v", known)
-	}
-	w.damage(part, func(data []byte) []byte { data[0] ^= 1; return data })
-	if changed := w.verify(); changed.Exit != audit.ExitFindings || changed.Open() != 1 || changed.Findings[1].ID == report.Findings[1].ID && changed.Findings[0].ID == report.Findings[0].ID {
-		t.Errorf("other bytes: exit %d, findings %+v", changed.Exit, changed.Findings)
-	}
-	if err := w.acknowledge("0123456789ab"); !fault.Is(err, fault.Usage) {
-		t.Errorf("a finding that nobody found: %v", err)
-	}
-	w.sync(0, full) // decisions of this kind move nothing
-}
-
-// TestAnAuditorWithoutTheRightToWriteStillFinds.
-func TestAnAuditorWithoutTheRightToWriteStillFinds(t *testing.T) {
-	w := auditedWorld(t)
-	w.remove(w.anyKey("snapshot/"))
-	w.store = &buckettest.FailNth{Store: w.store, Op: buckettest.OpCreate, From: 1, To: 9, Err: denied()}
-	if report := w.verify(); report.Exit != audit.ExitFindings {
-		t.Errorf("exit %d", report.Exit)
-	}
-}
-
-// TestARetiredDatasetIsLeftAlone: the feed is not asked about it and may drop it; approve takes it up.
-func TestARetiredDatasetIsLeftAlone(t *testing.T) {
-	w, d := permitsWorld(t)
-	w.sync(0)
-	if _, err := mirror.Retire(t.Context(), w.decide(), permits); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := mirror.Retire(t.Context(), w.decide(), permits); !fault.Is(err, fault.Usage) {
-		t.Errorf("retired twice: %v", err)
-	}
-	if _, err := mirror.Retire(t.Context(), w.decide(), "ds_other"); !fault.Is(err, fault.Usage) {
-		t.Errorf("a dataset that is not there: %v", err)
-	}
-	w.release(d, feedsim.ReleaseSpec{Add: 1})
-	for _, pass := range []func(*mirror.Options){func(*mirror.Options) {}, full} {
-		if report := w.sync(0, pass); report.Versions.Committed != 0 || report.Versions.Published != 0 {
-			t.Errorf("report %+v", report)
-		}
-	}
-	if pointer := w.published(permits, 2); !pointer.Retired {
-		t.Error("the pointer does not say so")
-	}
-	if report := w.verify(); report.Exit != 0 {
-		t.Errorf("findings %+v", report.Findings)
-	}
-	w.feed.Script(feedsim.Rule{Side: feedsim.SideAPI, Dataset: permits, Times: feedsim.Always}, feedsim.Refuse(409, "not_subscribed", "ended"))
-	w.sync(0, full)
-	w.feed.ClearScript()
-	if _, err := mirror.Approve(t.Context(), w.decide(), permits); err != nil {
-		t.Fatal(err)
-	}
-	w.sync(0)
-	if pointer := w.published(permits, 3); pointer.Retired {
-		t.Error("it is still retired")
-	}
-}
-
-// TestARetirementIsFinishedByTheNextPass: a decision that stands is carried out whoever runs next.
-func TestARetirementIsFinishedByTheNextPass(t *testing.T) {
-	w, d := permitsWorld(t)
-	w.sync(0)
-	o := w.decide()
-	crashing := &buckettest.CrashAfterNthWrite{Store: w.store, Nth: 3, When: buckettest.BeforeWrite}
-	o.Docs = crashing
-	if _, err := mirror.Retire(t.Context(), o, permits); err == nil || !crashing.Crashed() {
-		t.Fatalf("it did not die before the pointer was written: %v", err)
-	}
-	w.release(d, feedsim.ReleaseSpec{Add: 1})
-	w.sync(0)
-	if pointer := w.published(permits, 2); !pointer.Retired {
-		t.Errorf("pointer %+v", pointer)
-	}
-}
-
-func TestKeptAuditsAndLedgersLieWhereTheLayoutSays(t *testing.T) {
-	w := auditedWorld(t)
-	part := w.anyKey("snapshot/")
-	whole := w.bytesOf(part)
-	w.damage(part, flip)
-	w.verify(budget(1 << 40))
-	kept, ledgers := 0, 0
-	for info := range w.listed(manifest.AuditsPrefix) {
-		switch {
-		case strings.HasPrefix(info.Key, manifest.LedgerPrefix):
-			ledgers++
-			if _, err := ledger.Decode(w.bytesOf(info.Key)); err != nil {
-				t.Errorf("%s: %v", info.Key, err)
-			}
-		default:
-			kept++
-			if err := strictly[mirror.VerifyReport](w.bytesOf(info.Key)); err != nil {
-				t.Errorf("%s: %v", info.Key, err)
-			}
-		}
-	}
-	if kept != 1 || ledgers < 2 {
-		t.Errorf("%d kept audits, %d documents of the ledger", kept, ledgers)
-	}
-	w.damage(part, func([]byte) []byte { return whole })
-	w.whole()
 }

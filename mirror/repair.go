@@ -79,6 +79,7 @@ type repairer struct {
 	feed    *RepairFeed
 	feedErr error               // why the feed could not be asked
 	rebuild map[versionRef]bool // versions whose stored.json is to be written anew
+	done    map[string]bool     // keys that were restored
 	well    map[string]bool     // keys whose bytes are right now: another repair was faster
 }
 
@@ -92,7 +93,7 @@ type wounds struct {
 // repair restores what it can of the objects that findings name. The error is what ended it early;
 // the report tells what was done until then.
 func repair(ctx context.Context, o RepairOptions, findings []audit.Finding) (*repairer, error) {
-	r := &repairer{RepairOptions: o, rebuild: map[versionRef]bool{}, well: map[string]bool{}}
+	r := &repairer{RepairOptions: o, rebuild: map[versionRef]bool{}, done: map[string]bool{}, well: map[string]bool{}}
 	r.report = RepairReport{Restored: []Restored{}, Lost: []Unrestored{}, Unresolved: []Unrestored{}}
 	err := r.run(ctx, woundsOf(findings))
 	slices.SortFunc(r.report.Restored, func(a, b Restored) int { return strings.Compare(a.Key, b.Key) })
@@ -295,7 +296,7 @@ func (r *repairer) settle(ctx context.Context, d *damaged, from string, size int
 		d.failed(true, "what was put in its place (%s) could not be read back well", from)
 		return nil
 	}
-	d.restored = true
+	d.restored, r.done[d.key] = true, true
 	if d.number != 0 {
 		r.rebuild[d.versionRef] = true
 	}

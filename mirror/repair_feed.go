@@ -251,7 +251,7 @@ func (r *repairer) attachmentsOf(ctx context.Context, dataset string, pending ma
 			continue
 		}
 		committed, err := state.Recall(ctx, r.Store, dataset, held.Number)
-		if fault.Is(err, fault.Malformed) || fault.Is(err, fault.NotFound) {
+		if noRecord(err) {
 			continue
 		}
 		if err != nil {

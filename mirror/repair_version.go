@@ -16,18 +16,42 @@ import (
 // records restores records that a later record or the pointer names by another hash than theirs. A
 // record cannot be fetched: only an older version of the object has it.
 func (r *repairer) records(ctx context.Context, dataset string) error {
-	wanted := map[manifest.Number]manifest.SHA256{}
-	holding, err := state.LoadHolding(ctx, r.Store, dataset)
+	wanted, err := r.wantedRecords(ctx, dataset)
 	if err != nil {
 		return err
 	}
+	for n, sum := range wanted {
+		d := &damaged{versionRef: versionRef{dataset, n}, key: manifest.RecordKey(dataset, n), size: unknownSize, sum: sum, class: bucket.Document}
+		bad, err := r.examine(ctx, d)
+		if err == nil && bad {
+			err = r.fromOlder(ctx, d)
+		}
+		if err != nil {
+			return err
+		}
+		if bad {
+			d.failed(false, "a record can only come from the bucket's own history")
+			r.close(d)
+		}
+	}
+	return nil
+}
+
+// wantedRecords returns the hashes by which later records, or else the pointer, name a dataset's
+// records.
+func (r *repairer) wantedRecords(ctx context.Context, dataset string) (map[manifest.Number]manifest.SHA256, error) {
+	wanted := map[manifest.Number]manifest.SHA256{}
+	holding, err := state.LoadHolding(ctx, r.Store, dataset)
+	if err != nil {
+		return nil, err
+	}
 	for _, held := range holding {
 		committed, err := state.Recall(ctx, r.Store, dataset, held.Number)
-		switch {
-		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Malformed):
+		if noRecord(err) {
 			continue
-		case err != nil:
-			return err
+		}
+		if err != nil {
+			return nil, err
 		}
 		if previous := committed.Record().PreviousRecord; previous != nil {
 			wanted[previous.Version] = previous.SHA256
@@ -35,30 +59,18 @@ func (r *repairer) records(ctx context.Context, dataset string) error {
 	}
 	pointer, _, err := state.Read[state.Pointer](ctx, r.Store, manifest.PointerKey(dataset))
 	if err != nil && !fault.Is(err, fault.Malformed) {
-		return err
+		return nil, err
 	}
 	if pointer != nil && pointer.Record.Key == manifest.RecordKey(dataset, pointer.Version) {
 		if _, named := wanted[pointer.Version]; !named {
 			wanted[pointer.Version] = pointer.Record.SHA256
 		}
 	}
-	for n, sum := range wanted {
-		d := &damaged{versionRef: versionRef{dataset, n}, key: manifest.RecordKey(dataset, n), size: unknownSize, sum: sum, class: bucket.Document}
-		bad, err := r.examine(ctx, d)
-		if err != nil || !bad {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if err := r.fromOlder(ctx, d); err != nil {
-			return err
-		}
-		d.failed(false, "a record can only come from the bucket's own history")
-		r.close(d)
-	}
-	return nil
+	return wanted, nil
 }
+
+// noRecord reports whether a version has no record that can be used.
+func noRecord(err error) bool { return fault.Is(err, fault.NotFound) || fault.Is(err, fault.Malformed) }
 
 // version restores objects of one version.
 func (r *repairer) version(ctx context.Context, ref versionRef, keys map[string]bool) error {
@@ -66,34 +78,28 @@ func (r *repairer) version(ctx context.Context, ref versionRef, keys map[string]
 		r.rebuild[ref] = true
 	}
 	committed, err := state.Recall(ctx, r.Store, ref.dataset, ref.number)
-	switch {
-	case fault.Is(err, fault.NotFound), fault.Is(err, fault.Malformed):
+	if noRecord(err) {
 		for key := range keys {
 			d := &damaged{versionRef: ref, key: key}
 			d.failed(false, "its version has no record that can be used: %v", err)
 			r.close(d)
 		}
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 	var fetch []*damaged
-	record := committed.Record()
-	for _, d := range namedBy(record) {
+	for _, d := range namedBy(committed.Record()) {
 		if !keys[d.key] {
 			continue
 		}
-		bad, err := r.examine(ctx, d)
-		if err == nil && bad {
-			err = r.locally(ctx, record, d)
-		}
+		fromFeed, err := r.locally(ctx, committed.Record(), d)
 		if err != nil {
 			return err
 		}
-		if bad && !d.restored && d.name != "" {
+		if fromFeed {
 			fetch = append(fetch, d)
-		} else if bad {
-			r.close(d)
 		}
 	}
 	if err := r.fromFeed(ctx, ref, fetch); err != nil {
@@ -122,27 +128,33 @@ func namedBy(record manifest.Record) []*damaged {
 	return list
 }
 
-// locally tries what needs no link: an older version, and for the mirror's own files to make them
-// again. The manifest comes from the feed, by a link of its own.
-func (r *repairer) locally(ctx context.Context, record manifest.Record, d *damaged) error {
-	if err := r.fromOlder(ctx, d); err != nil || d.restored {
-		return err
+// locally looks what is wrong with an object and tries what needs no link: an older version, and for
+// the mirror's own files to make them again. The manifest comes from the feed, by a link of its own.
+// It reports whether the object is one that is left to be fetched.
+func (r *repairer) locally(ctx context.Context, record manifest.Record, d *damaged) (fetch bool, err error) {
+	bad, err := r.examine(ctx, d)
+	if err == nil && bad {
+		err = r.fromOlder(ctx, d)
 	}
-	index := record.Attachments.Index
-	switch {
-	case d.key == record.Manifest.Key:
-		return r.manifestFromFeed(ctx, d)
-	case d.key == record.Sums.Key:
-		return r.rebuildSums(ctx, record, d)
-	case index != nil && d.key == index.Key:
-		return r.rebuildIndex(ctx, record, d)
+	if err != nil || !bad || d.restored {
+		return false, err
 	}
-	return nil
+	switch d.key {
+	case record.Manifest.Key:
+		err = r.manifestFromFeed(ctx, d)
+	case record.Sums.Key:
+		err = r.rebuildSums(ctx, record, d)
+	case manifest.IndexKey(record.Dataset, record.Version):
+		err = r.rebuildIndex(ctx, record, d)
+	default:
+		return true, nil
+	}
+	r.close(d)
+	return false, err
 }
 
 // fromOlder looks for the right bytes among the older versions that the store keeps.
 func (r *repairer) fromOlder(ctx context.Context, d *damaged) error {
-	const from = "older-version"
 	if r.Versions == nil {
 		return nil
 	}
@@ -251,7 +263,7 @@ func storedAttachments(ctx context.Context, reader bucket.Reader, record manifes
 // they are not what was committed.
 func (r *repairer) rebuildStored(ctx context.Context, ref versionRef) error {
 	committed, err := state.Recall(ctx, r.Store, ref.dataset, ref.number)
-	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Malformed) {
+	if noRecord(err) {
 		return nil // told above
 	}
 	if err != nil {

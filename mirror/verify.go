@@ -154,26 +154,12 @@ func (r *RepairReport) add(other RepairReport) {
 // lookAgain audits the datasets in which something was restored, at the same level, and puts what is
 // found now in the place of what was found before.
 func (o VerifyOptions) lookAgain(ctx context.Context, report *VerifyReport, repaired *repairer) error {
-	datasets, versions, restored := map[string]bool{}, map[versionRef]bool{}, map[string]bool{}
-	changed := maps.Clone(repaired.well)
-	for _, one := range repaired.report.Restored {
-		restored[one.Key], changed[one.Key] = true, true
-	}
-	for name := range changed {
-		if key, ok := manifest.ParseDataKey(name); ok && key.Kind != manifest.KeyAttachment {
-			datasets[key.Dataset], versions[versionRef{key.Dataset, key.Version}] = true, true
-		}
-	}
-	for ref := range repaired.rebuild {
-		datasets[ref.dataset], versions[ref] = true, true
-	}
+	datasets, versions := repaired.touched()
 	for _, f := range report.Findings {
 		versions[versionRef{f.Dataset, manifest.Number(f.Version)}] = true
 	}
 	report.Findings = slices.DeleteFunc(report.Findings, func(f audit.Finding) bool {
-		// Bytes that read well now say nothing about a checksum or a size that the store tells wrong.
-		well := repaired.well[f.Key] && (f.Kind == audit.KindCorrupt || f.Kind == audit.KindMissing || f.Kind == audit.KindUnreadable)
-		return f.Dataset == "" && (restored[f.Key] || well) || datasets[f.Dataset] && f.Dataset != ""
+		return datasets[f.Dataset] || f.Dataset == "" && repaired.mended(f)
 	})
 	if len(datasets) > 0 {
 		again := o.Audit
@@ -192,6 +178,29 @@ func (o VerifyOptions) lookAgain(ctx context.Context, report *VerifyReport, repa
 	}
 	report.Settle()
 	return nil
+}
+
+// touched returns the datasets and versions in which something is not as the audit found it.
+func (r *repairer) touched() (datasets map[string]bool, versions map[versionRef]bool) {
+	datasets, versions = map[string]bool{}, map[versionRef]bool{}
+	changed := maps.Clone(r.well)
+	maps.Copy(changed, r.done)
+	for name := range changed {
+		if key, ok := manifest.ParseDataKey(name); ok && key.Kind != manifest.KeyAttachment {
+			datasets[key.Dataset], versions[versionRef{key.Dataset, key.Version}] = true, true
+		}
+	}
+	for ref := range r.rebuild {
+		datasets[ref.dataset], versions[ref] = true, true
+	}
+	return datasets, versions
+}
+
+// mended reports whether a finding about an attachment holds no longer. Bytes that read well now say
+// nothing about a checksum or a size that the store tells wrong.
+func (r *repairer) mended(f audit.Finding) bool {
+	bytes := f.Kind == audit.KindCorrupt || f.Kind == audit.KindMissing || f.Kind == audit.KindUnreadable
+	return r.done[f.Key] || bytes && r.well[f.Key]
 }
 
 // against adds what the feed says otherwise than the bucket.

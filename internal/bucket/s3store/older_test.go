@@ -13,6 +13,7 @@ import (
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
+	"feedmirror/internal/testservers"
 )
 
 func older(t *testing.T, versions bucket.Versioned, key string) []bucket.OlderVersion {
@@ -40,17 +41,32 @@ func readOlder(t *testing.T, versions bucket.Versioned, key, id string) []byte {
 	return data
 }
 
-// TestOlderVersionsOfARealServer overwrites and removes behind the store's back, in a bucket that
-// keeps versions, and finds the bytes again through all layers.
-func TestOlderVersionsOfARealServer(t *testing.T) {
-	server := servers.SeaweedFS(t)
-	name := server.NewBucket(t)
-	client := server.Client()
+// versionedBucket makes a bucket that keeps older versions.
+func versionedBucket(t *testing.T, server testservers.S3) (string, *s3.Client) {
+	t.Helper()
+	name, client := server.NewBucket(t), server.Client()
 	_, err := client.PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{Bucket: &name,
 		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return name, client
+}
+
+func overwrite(t *testing.T, client *s3.Client, name, key string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &name, Key: &key, Body: bytes.NewReader([]byte(text))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOlderVersionsOfARealServer overwrites and removes behind the store's back, in a bucket that
+// keeps versions, and finds the bytes again through all layers.
+func TestOlderVersionsOfARealServer(t *testing.T) {
+	server := servers.SeaweedFS(t)
+	name, client := versionedBucket(t, server)
 	counts := &bucket.Counts{}
 	store := bucket.WithRetry(bucket.WithCounts(open(t, optionsFor(server, name, "p")), counts), quick())
 	versions := bucket.VersionsOf(store)
@@ -65,12 +81,7 @@ func TestOlderVersionsOfARealServer(t *testing.T) {
 	if list := older(t, versions, "data/a"); len(list) != 0 {
 		t.Errorf("before any overwriting: %+v", list)
 	}
-	for _, text := range []string{"second", "third"} {
-		_, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &name, Key: aws.String("p/data/a"), Body: bytes.NewReader([]byte(text))})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	overwrite(t, client, name, "p/data/a", "second", "third")
 	list := older(t, versions, "data/a")
 	if len(list) != 2 || string(readOlder(t, versions, "data/a", list[0].ID)) != "second" || string(readOlder(t, versions, "data/a", list[1].ID)) != "first of data/a" {
 		t.Fatalf("after two overwritings: %+v", list)
