@@ -3,11 +3,13 @@ package mirror_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"feedmirror/internal/audit"
 	"feedmirror/internal/audit/ledger"
+	"feedmirror/internal/bucket"
 	"feedmirror/internal/bucket/buckettest"
 	"feedmirror/internal/fault"
 	"feedmirror/internal/feed/feedsim"
@@ -102,9 +104,13 @@ func TestARetiredDatasetIsLeftAlone(t *testing.T) {
 	if report := w.verify(); report.Exit != 0 {
 		t.Errorf("findings %+v", report.Findings)
 	}
-	w.feed.Script(feedsim.Rule{Side: feedsim.SideAPI, Dataset: permits, Times: feedsim.Always}, feedsim.Refuse(409, "not_subscribed", "ended"))
-	w.sync(0, full)
-	w.feed.ClearScript()
+	d.Remove()
+	for range 2 {
+		if report := w.sync(0, full); report.Datasets.NotSubscribed != 0 {
+			t.Errorf("the feed was asked about it: %+v", report)
+		}
+	}
+	d.Restore()
 	if _, err := mirror.Approve(t.Context(), w.decide(), permits); err != nil {
 		t.Fatal(err)
 	}
@@ -157,4 +163,39 @@ func TestKeptAuditsAndLedgersLieWhereTheLayoutSays(t *testing.T) {
 	}
 	w.damage(part, func([]byte) []byte { return whole })
 	w.whole()
+}
+
+// TestARetirementDuringAPassIsObeyed: the pass that was about to publish reads the pointer again.
+func TestARetirementDuringAPassIsObeyed(t *testing.T) {
+	w, d := permitsWorld(t)
+	w.sync(0)
+	w.release(d, feedsim.ReleaseSpec{Add: 1})
+	beneath := w.store
+	w.store = &rivalAt{Store: beneath, key: manifest.PointerKey(permits), before: func() {
+		o := w.decide()
+		o.Docs = beneath
+		if _, err := mirror.Retire(context.Background(), o, permits); err != nil {
+			t.Error(err)
+		}
+	}}
+	w.sync(0)
+	w.store = beneath
+	if pointer := w.published(permits, 2); !pointer.Retired {
+		t.Errorf("pointer %+v", pointer)
+	}
+}
+
+// rivalAt lets another process write before the first swap of a key.
+type rivalAt struct {
+	bucket.Store
+	key    string
+	once   sync.Once
+	before func()
+}
+
+func (r *rivalAt) Swap(ctx context.Context, key string, old bucket.Tag, data []byte) (bucket.Tag, error) {
+	if key == r.key {
+		r.once.Do(r.before)
+	}
+	return r.Store.Swap(ctx, key, old, data)
 }

@@ -21,13 +21,42 @@ func TestWhatCannotBeReadIsNotReplaced(t *testing.T) {
 	part := w.anyKey("snapshot/")
 	w.damage(part, flip)
 	before := w.take()
+	w.feed.ResetLog()
 	w.store = &failingRead{Store: w.store, key: part, err: buckettest.Unavailable()}
 	report := w.repair(map[string]string{part: "open"})
 	if report.Exit != mirror.ExitFailed || len(report.Findings) != 1 || report.Findings[0].Kind != audit.KindUnreadable || report.NotChecked.Unreadable != 1 {
 		t.Errorf("exit %d, not checked %+v, findings %+v", report.Exit, report.NotChecked, report.Findings)
 	}
-	if after := w.take(); after.Objects[part] != before.Objects[part] {
-		t.Error("it was replaced although nobody could read it")
+	if after := w.take(); after.Objects[part] != before.Objects[part] || len(w.feed.Completed()) != 0 {
+		t.Errorf("it was replaced although nobody could read it, or fetched: %v", w.feed.Completed())
+	}
+}
+
+// TestAReplaceThatTheStoreRefusesOnceIsRepeated: what stands meanwhile is not taken for a conflict.
+func TestAReplaceThatTheStoreRefusesOnceIsRepeated(t *testing.T) {
+	w := auditedWorld(t)
+	part := w.anyKey("snapshot/")
+	w.damage(part, flip)
+	w.store = &buckettest.FailNth{Store: w.store, Op: buckettest.OpReplace, From: 1,
+		Err: &fault.Error{Op: "replace object", Side: fault.SideBucket, Kind: fault.WrongBytes}}
+	if report := w.repair(map[string]string{part: "feed"}); report.Exit != 0 {
+		t.Errorf("exit %d, findings %+v", report.Exit, report.Findings)
+	}
+	w.whole()
+}
+
+// TestWhatIsRebuiltWithOtherBytesIsNotWritten: an index that another release of the mirror wrote.
+func TestWhatIsRebuiltWithOtherBytesIsNotWritten(t *testing.T) {
+	w := auditedWorld(t)
+	newest := w.pointer(permits).Version
+	index, record := manifest.IndexKey(permits, newest), manifest.RecordKey(permits, newest)
+	sum := w.record(permits, newest).Attachments.Index.SHA256.String()
+	other := strings.Repeat("ab", 32)
+	w.damage(record, func(data []byte) []byte { return []byte(strings.ReplaceAll(string(data), sum, other)) })
+	w.remove(index)
+	report := w.repair(map[string]string{index: "lost", record: "lost"})
+	if w.has(index) || report.Exit != audit.ExitFindings {
+		t.Errorf("index there: %t, exit %d", w.has(index), report.Exit)
 	}
 }
 

@@ -231,6 +231,7 @@ func (r *repairer) rebuilt(ctx context.Context, d *damaged, content bucket.Conte
 		d.failed(false, "what can be rebuilt has other bytes than those committed (sha256 %s): another release of the mirror wrote it", content.SHA256)
 		return nil
 	}
+	content.SHA256, content.Class = d.sum, d.class
 	return r.written(ctx, d, "rebuilt", content.Size, r.put(ctx, d, content))
 }
 
