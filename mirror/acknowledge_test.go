@@ -82,6 +82,7 @@ func TestAnAuditorWithoutTheRightToWriteStillFinds(t *testing.T) {
 // TestARetiredDatasetIsLeftAlone: the feed is not asked about it and may drop it; approve takes it up.
 func TestARetiredDatasetIsLeftAlone(t *testing.T) {
 	w, d := permitsWorld(t)
+	w.release(w.dataset("ds_zoning", feedsim.Archive), feedsim.ReleaseSpec{}) // so that a list without the other is not empty
 	w.sync(0)
 	if _, err := mirror.Retire(t.Context(), w.decide(), permits); err != nil {
 		t.Fatal(err)
