@@ -100,7 +100,10 @@ type fakeBucket struct {
 
 func newFakeBucket(objects iter.Seq2[manifest.Attachment, error]) *fakeBucket {
 	b := &fakeBucket{sizes: make(map[string]int64), sums: make(map[string]manifest.SHA256)}
-	for a := range objects {
+	for a, err := range objects {
+		if err != nil {
+			panic(err) // the lists of tests have none
+		}
 		b.put(manifest.AttachmentKey(a.SHA256), a.Size)
 	}
 	return b

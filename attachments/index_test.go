@@ -125,7 +125,10 @@ func TestTheColumnsStayAsReadersKnowThem(t *testing.T) {
 // new version of a library, makes mirrors of different versions disagree: say so in the changelog.
 func TestTheBytesOfAnIndexArePinned(t *testing.T) {
 	list := everyKind()
-	for a := range firstN(3000) {
+	for a, err := range firstN(3000) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		list = append(list, a)
 	}
 	const want = "6c8bafaa14662b084a0022e380db5caced06af396f55927986238c97c9d4aec5"
@@ -266,8 +269,8 @@ func TestDamagedIndexesAreErrorsAndNeverPanic(t *testing.T) {
 
 func firstOnly(seq iter.Seq2[manifest.Attachment, error]) iter.Seq[manifest.Attachment] {
 	return func(yield func(manifest.Attachment) bool) {
-		for a := range seq {
-			if !yield(a) {
+		for a, err := range seq {
+			if err != nil || !yield(a) {
 				return
 			}
 		}
@@ -332,7 +335,10 @@ func TestReadingStopsWhenItsReaderWantsNoMore(t *testing.T) {
 	if !errors.Is(err, enough) || seen != 300 {
 		t.Errorf("%v after %d rows", err, seen)
 	}
-	for range IndexDigests(t.Context(), bytes.NewReader(data), int64(len(data))) {
+	for _, err := range IndexDigests(t.Context(), bytes.NewReader(data), int64(len(data))) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	ctx, cancel := context.WithCancel(t.Context())

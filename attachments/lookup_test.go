@@ -153,17 +153,17 @@ func TestLookUpReportsTheStoresErrors(t *testing.T) {
 	denied := &fault.Error{Op: "list objects", Side: fault.SideBucket, Kind: fault.Denied}
 	for name, test := range map[string]struct {
 		wanted int
-		break_ func(*fakeBucket)
+		spoil  func(*fakeBucket)
 	}{
-		"single":  {wanted: 3, break_: func(b *fakeBucket) { b.statErr = denied }},
-		"listing": {wanted: 30, break_: func(b *fakeBucket) { b.listErr = denied }},
+		"single":  {wanted: 3, spoil: func(b *fakeBucket) { b.statErr = denied }},
+		"listing": {wanted: 30, spoil: func(b *fakeBucket) { b.listErr = denied }},
 	} {
 		wanted, err := wantedOf(firstN(test.wanted))
 		if err != nil {
 			t.Fatal(err)
 		}
 		store := newFakeBucket(firstN(30))
-		test.break_(store)
+		test.spoil(store)
 		if err := wanted.LookUp(t.Context(), store); !fault.Is(err, fault.Denied) {
 			t.Errorf("%s: %v", name, err)
 		}

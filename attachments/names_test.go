@@ -243,7 +243,10 @@ func TestAMillionNamesTakeAtMost64BytesEach(t *testing.T) {
 		t.Errorf("names take %.2f bytes each, want at most 32", perName)
 	}
 	var wanted Wanted
-	for a := range firstN(count) {
+	for a, err := range firstN(count) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := names.Match(a); err != nil {
 			t.Fatal(err)
 		}

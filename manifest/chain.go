@@ -145,33 +145,41 @@ type PlanOptions struct {
 func PlanWork(listed []Version, held Holding, o PlanOptions) Work {
 	start := startOf(listed, held, o)
 	work := Work{}
+	for _, v := range listed {
+		have, _ := held.Find(v.Number)
+		if v.Number >= start && !have.Record && (!have.Gone || askAgain(v, o)) {
+			work.Copy = append(work.Copy, v)
+		}
+	}
 	known := make(map[Number]bool, len(listed))
 	for _, v := range listed {
 		known[v.Number] = true
 	}
-	ask := func(n Number) {
-		if n != 0 && n >= start && !known[n] && !held.HasRecord(n) {
+	for _, n := range unlisted(work.Copy, held, o) {
+		if n >= start && !known[n] && !held.HasRecord(n) {
 			known[n] = true
 			work.Ask = append(work.Ask, n)
 		}
 	}
-	for _, v := range listed {
-		have, _ := held.Find(v.Number)
-		if v.Number < start || have.Record || (have.Gone && !askAgain(v, o)) {
-			continue
+	slices.Sort(work.Ask)
+	return work
+}
+
+// unlisted returns versions that are worth a question although the list may not name them: those
+// that a version to be copied calls its previous, and, in a full pass, young ones noted gone.
+func unlisted(copies []Version, held Holding, o PlanOptions) []Number {
+	var list []Number
+	for _, v := range copies {
+		if before, _ := held.Find(v.Previous); v.Previous != 0 && !before.Gone {
+			list = append(list, v.Previous)
 		}
-		if before, _ := held.Find(v.Previous); !before.Gone {
-			ask(v.Previous)
-		}
-		work.Copy = append(work.Copy, v)
 	}
 	for _, have := range held {
 		if o.Full && have.Gone && o.FeedNow.Sub(have.GoneSince) < Retention {
-			ask(have.Number)
+			list = append(list, have.Number)
 		}
 	}
-	slices.Sort(work.Ask)
-	return work
+	return list
 }
 
 // startOf returns the version below which none is wanted: history mode decides where records

@@ -41,7 +41,8 @@ func RecordsPrefix(dataset string) string { return "versions/" + dataset + "/" }
 // VersionPrefix is where a version's own documents stand.
 func VersionPrefix(dataset string, n Number) string { return RecordsPrefix(dataset) + n.Padded() + "/" }
 
-// ManifestKey, RecordKey and the others below return the keys of a version's documents.
+// ManifestKey returns the key of a version's manifest; the functions below return those of its
+// other documents.
 func ManifestKey(dataset string, n Number) string { return VersionPrefix(dataset, n) + "manifest.json" }
 
 // RecordKey is the commit point: the version is there when this key is.

@@ -65,6 +65,7 @@ func Approve(now Published, hold *Hold, candidates []Candidate, onMajor OnMajor)
 	var rest []Candidate
 	for _, c := range candidates {
 		switch {
+		case c.Withdrawn || c.Pruned: // meanwhile: nobody is led there
 		case c.Version == hold.Version:
 			accepted = Published{Version: c.Version, Schema: c.Schema}
 		case c.Version > hold.Version:

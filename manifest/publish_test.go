@@ -79,6 +79,11 @@ func TestApproveAcceptsOneHoldOnly(t *testing.T) {
 	if target, next = manifest.Approve(now, held, doubts, manifest.MajorHold); target != 11 || next != nil {
 		t.Errorf("approving doubts moves to %d and holds %+v, want 11 and nothing", target, next)
 	}
+	gone := []manifest.Candidate{candidate(11, 2), candidate(12, 3, withdrawn)}
+	_, held = manifest.NextPublication(now, []manifest.Candidate{candidate(11, 2), candidate(12, 3)}, manifest.MajorHold)
+	if target, next = manifest.Approve(now, held, gone, manifest.MajorHold); target != 11 || next != nil {
+		t.Errorf("approving a version that was withdrawn meanwhile moves to %d and holds %+v, want 11 and nothing", target, next)
+	}
 	overtaken := &manifest.Hold{Version: 9, Schema: schemaAt(1), Reason: manifest.HoldMajor}
 	if target, _ = manifest.Approve(now, overtaken, list, manifest.MajorHold); target != 11 {
 		t.Errorf("an approval that was overtaken moves to %d, want 11", target)

@@ -60,7 +60,7 @@ func TestCoreutilsAcceptSums(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "SHA256SUMS"), out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
+	command := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
 	command.Dir = root
 	if said, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("sha256sum: %v\n%s", err, said)

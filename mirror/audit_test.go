@@ -164,6 +164,9 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 			found := false
 			for _, f := range report.Findings {
 				found = found || (f.Key == key && f.Kind == test.kind)
+				if f.Dataset == "" && f.Kind != audit.KindAttachmentName {
+					t.Errorf("%s of %s names no dataset: %s", f.Kind, f.Key, f.Detail)
+				}
 			}
 			if !found || report.Exit != audit.ExitFindings {
 				t.Errorf("exit %d, findings %+v: want %s of %s", report.Exit, report.Findings, test.kind, key)

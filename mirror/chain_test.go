@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/fault"
 	"feedmirror/internal/feed/feedsim"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
@@ -367,4 +369,30 @@ func TestFilterAndShardsDivideTheFeed(t *testing.T) {
 	if w.pointer("zoning") != nil {
 		t.Error("a dataset outside of the filter was mirrored")
 	}
+}
+
+func TestAListThatCannotBeReadKeepsNothingCommittedFromReaders(t *testing.T) {
+	w, d := permitsWorld(t)
+	w.sync(0)
+	newest := w.release(d, feedsim.ReleaseSpec{Add: 1})
+	sound := w.store
+	w.store = noPointer{sound}
+	mirror.Run(context.Background(), w.options()) // dies between the record and the pointer
+	w.store = sound
+	if !w.has(manifest.RecordKey(permits, newest)) || w.pointer(permits).Version == newest {
+		t.Fatal("the pass did not stop between record and pointer")
+	}
+	w.feed.Script(feedsim.Rule{Side: feedsim.SideAPI, Dataset: permits, Resource: "versions", Times: feedsim.Always}, feedsim.HTML())
+	w.sync(1)
+	w.published(permits, newest)
+}
+
+// noPointer is a store that takes everything but pointers.
+type noPointer struct{ bucket.Store }
+
+func (s noPointer) Swap(ctx context.Context, key string, old bucket.Tag, data []byte) (bucket.Tag, error) {
+	if strings.HasPrefix(key, "current/") {
+		return bucket.Absent, &fault.Error{Op: "put object", Object: key, Side: fault.SideBucket, Kind: fault.Internal}
+	}
+	return s.Store.Swap(ctx, key, old, data)
 }

@@ -23,7 +23,9 @@ type worker struct {
 	holding manifest.Holding
 	pointer *state.Pointer
 	listed  []manifest.Version // the chain that the feed lists, in version order
-	current manifest.Number    // the feed's current version; zero when it did not say
+	// chainKnown tells that the list was read to its end.
+	chainKnown bool
+	current    manifest.Number // the feed's current version; zero when it did not say
 
 	committed map[manifest.Number]state.Committed // read or written in this pass
 	failed    map[manifest.Number]bool
@@ -32,6 +34,7 @@ type worker struct {
 	oweFull   bool   // what is owed lies below the newest record
 	bad       bool   // a failure was told
 	changed   bool   // a version was committed, published or flagged
+	fence     bool   // a version was flagged, and the pointer not swapped since
 }
 
 // work brings one dataset up to date and reports who else is at it. after is what an earlier try
@@ -48,7 +51,7 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 		return busy
 	}
 	if err != nil {
-		w.fail(0, err)
+		w.end(ctx, err)
 		if ctx.Err() == nil && fault.Is(err, fault.Denied) {
 			p.abort(unfitBucket(err))
 		}
@@ -85,15 +88,14 @@ func (w *worker) run(ctx context.Context) {
 	if w.pointer != nil && w.pointer.Retired {
 		return // a person decided that the feed is not asked about it
 	}
-	if err := w.list(ctx); err != nil {
-		w.end(ctx, err)
-		return
+	err := w.list(ctx)
+	if err == nil {
+		err = w.checkHeld(ctx)
 	}
-	err := w.checkHeld(ctx)
 	if err == nil {
 		err = w.copyAll(ctx)
 	}
-	// Whatever ended the copying: what is committed is published.
+	// Whatever ended the listing or the copying: what is committed is published.
 	if publishErr := w.publish(ctx); err == nil {
 		err = publishErr
 	}
@@ -127,10 +129,11 @@ func (w *worker) load(ctx context.Context) error {
 
 func (w *worker) read(ctx context.Context) error {
 	var err error
-	if w.holding, err = state.LoadHolding(ctx, w.Store, w.target.dataset); err != nil {
+	// The pointer comes first: its revision then says whether anything decided since is unknown here.
+	if w.pointer, _, err = state.Read[state.Pointer](ctx, w.Store, manifest.PointerKey(w.target.dataset)); err != nil {
 		return err
 	}
-	if w.pointer, _, err = state.Read[state.Pointer](ctx, w.Store, manifest.PointerKey(w.target.dataset)); err != nil {
+	if w.holding, err = state.LoadHolding(ctx, w.Store, w.target.dataset); err != nil {
 		return err
 	}
 	from := manifest.Number(0)
@@ -145,6 +148,12 @@ func (w *worker) list(ctx context.Context) error {
 	w.Observer.Stage(w.target.dataset, "listing versions")
 	newest := w.holding.NewestRecord(manifest.MaxNumber + 1)
 	after := newest
+	for _, held := range w.holding {
+		if held.Claimed && !held.Record && !held.Gone && held.Number <= after {
+			after = held.Number - 1 // a pass that failed on it died before it could say so
+			break
+		}
+	}
 	if w.target.full {
 		after = 0
 	}
@@ -175,6 +184,7 @@ func (w *worker) list(ctx context.Context) error {
 	if w.current == 0 && len(w.listed) > 0 {
 		w.current = w.listed[len(w.listed)-1].Number
 	}
+	w.chainKnown = true
 	return nil
 }
 
@@ -198,7 +208,20 @@ func (w *worker) copyAll(ctx context.Context) error {
 			return err
 		}
 	}
+	w.expectCurrent()
 	return nil
+}
+
+// expectCurrent keeps the dataset owed while the feed calls a version current that its own list of
+// versions lacks: the list may lag, and the version's time is behind the watermark by the next pass.
+func (w *worker) expectCurrent() {
+	n := w.line.FeedCurrent
+	held, _ := w.holding.Find(n)
+	if n <= w.newestListed() || n <= w.holding.NewestRecord(manifest.MaxNumber+1) || held.Gone {
+		return
+	}
+	w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "not-listed", Message: "the feed calls it current, but does not list it yet; the next pass asks again"})
+	w.oweFor("the current version is not listed yet", w.target.full)
 }
 
 // step is one version to copy; facts is nil for one that the list does not name.
@@ -357,6 +380,7 @@ func (w *worker) finish() {
 		line.Published, line.Schema, line.PublishedAt = p.Version, p.SchemaVersion.String(), &published
 		line.Held, line.Withdrawn, line.Pinned = p.Held, p.Withdrawn, p.Pinned
 	}
+	line.Waiting = w.waiting()
 	w.stateOf(&line)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -368,6 +392,17 @@ func (w *worker) finish() {
 		w.settledNow(line)
 	}
 	w.count(line)
+}
+
+// waiting counts the committed versions above the published one.
+func (w *worker) waiting() int {
+	count := 0
+	for _, held := range w.holding {
+		if held.Record && !held.Pruned && (w.pointer == nil || held.Number > w.pointer.Version) {
+			count++
+		}
+	}
+	return count
 }
 
 func (w *worker) stateOf(line *state.Line) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"feedmirror/internal/fault"
@@ -48,7 +50,7 @@ func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.
 	if !held.Record || held.Pruned || d.pointer == nil {
 		return state.Change{}, &fault.Error{Op: "roll back", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
 			Err:  fmt.Errorf("version %d is not mirrored whole", to),
-			Hint: fmt.Sprintf("mirror status --datasets %s lists the versions to choose from.", dataset)}
+			Hint: "Versions to choose from, the newest last: " + wholeVersions(d.holding)}
 	}
 	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRollback, Version: to})
 }
@@ -71,6 +73,21 @@ func Retire(ctx context.Context, o DecideOptions, dataset string) (state.Change,
 	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRetire, Version: d.pointer.Version})
 }
 
+// wholeVersions lists the newest versions that a rollback can lead to.
+func wholeVersions(holding manifest.Holding) string {
+	var list []string
+	for _, held := range holding {
+		if held.Record && !held.Pruned {
+			list = append(list, strconv.FormatInt(int64(held.Number), 10))
+		}
+	}
+	const most = 20
+	if extra := len(list) - most; extra > 0 {
+		list = append([]string{"..."}, list[extra:]...)
+	}
+	return strings.Join(list, ", ")
+}
+
 func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (state.Change, error) {
 	now := o.Now()
 	decision.Who, decision.Reason, decision.At, decision.Run = o.Who, o.Reason, now, o.Run
@@ -87,11 +104,22 @@ func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (sta
 
 // Obey carries out a decision that stands.
 func Obey(ctx context.Context, docs state.Documents, pause state.Pause, dataset string, decision state.NamedDecision, onMajor manifest.OnMajor, now time.Time) (state.Change, error) {
+	var err error
+	for range maxReadings {
+		var change state.Change
+		if change, err = tryObey(ctx, docs, pause, dataset, decision, onMajor, now); !errors.Is(err, state.ErrPointerMoved) {
+			return change, err
+		}
+	}
+	return state.Change{}, pointerKeepsMoving(dataset, err)
+}
+
+func tryObey(ctx context.Context, docs state.Documents, pause state.Pause, dataset string, decision state.NamedDecision, onMajor manifest.OnMajor, now time.Time) (state.Change, error) {
 	d, err := loadDataset(ctx, docs, dataset)
 	if err != nil {
 		return state.Change{}, err
 	}
-	publication := state.Publication{Dataset: dataset, Holding: d.holding, OnMajor: onMajor, FirstReady: true, Now: now}
+	publication := state.Publication{Dataset: dataset, Holding: d.holding, OnMajor: onMajor, FirstReady: true, Seen: revisionOf(d.pointer), Now: now}
 	if decision.Action == state.ActionRollback {
 		target, err := state.Recall(ctx, docs, dataset, decision.Version)
 		if err != nil {
@@ -121,15 +149,16 @@ type known struct {
 func loadDataset(ctx context.Context, docs state.Documents, dataset string) (known, error) {
 	d := known{dataset: dataset}
 	var err error
+	// The pointer comes first: its revision then says whether anything decided since is unknown here.
+	if d.pointer, _, err = state.Read[state.Pointer](ctx, docs, manifest.PointerKey(dataset)); err != nil {
+		return d, err
+	}
 	if d.holding, err = state.LoadHolding(ctx, docs, dataset); err != nil {
 		return d, err
 	}
 	if len(d.holding) == 0 {
 		return d, &fault.Error{Op: "read dataset", Object: dataset, Side: fault.SideBucket, Kind: fault.Usage,
 			Err: fmt.Errorf("the bucket has no such dataset"), Hint: "mirror status lists the datasets."}
-	}
-	if d.pointer, _, err = state.Read[state.Pointer](ctx, docs, manifest.PointerKey(dataset)); err != nil {
-		return d, err
 	}
 	if err = state.ReadNotes(ctx, docs, dataset, d.holding, 0); err != nil {
 		return d, err

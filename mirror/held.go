@@ -12,7 +12,8 @@ import (
 
 // checkHeld asks the feed about versions that the bucket holds and the feed seems to have dropped:
 // those it should list and does not, those above its current one, those it said it withdrew. One
-// refusal changes no data; it is written down beside the record, and the pointer is flagged.
+// refusal changes no data; it is written down beside the record, and the pointer is flagged. What
+// the feed cannot say of an old version is told and asked again, and keeps no new one waiting.
 func (w *worker) checkHeld(ctx context.Context) error {
 	for _, n := range w.suspects() {
 		if ctx.Err() != nil {
@@ -26,6 +27,12 @@ func (w *worker) checkHeld(ctx context.Context) error {
 			err = w.refusedHeld(ctx, n, err)
 		case fault.Is(err, fault.NotFound):
 			w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "unknown-at-feed", Message: "the feed does not know this version any more; what is mirrored stays"})
+			err = nil
+		case fault.Is(err, fault.Transient) && ctx.Err() == nil:
+			w.fail(n, err)
+			return nil // the others would meet the same
+		case fault.Is(err, fault.Malformed):
+			w.fail(n, err)
 			err = nil
 		}
 		if err != nil {
@@ -101,6 +108,7 @@ func (w *worker) refusedHeld(ctx context.Context, n manifest.Number, refusal err
 		return err
 	}
 	w.flag(held, true)
+	w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "withdrawn", Message: "the feed released it again under another number; it is flagged and stays"})
 	w.log.Warn().Int64("version", int64(n)).Msg("the feed withdrew a version that is mirrored; the pointer is flagged and stays")
 	return nil
 }
@@ -108,6 +116,6 @@ func (w *worker) refusedHeld(ctx context.Context, n manifest.Number, refusal err
 func (w *worker) flag(held manifest.Held, withdrawn bool) {
 	held.Withdrawn = withdrawn
 	w.holding = w.holding.With(held)
-	w.changed = true
+	w.changed, w.fence = true, true
 	w.touch()
 }

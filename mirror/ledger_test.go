@@ -281,7 +281,7 @@ func TestShardsTogetherCheckEverything(t *testing.T) {
 	w.store = counting
 	for shard := range 3 {
 		report := w.verify(func(v *mirror.VerifyOptions) {
-			v.Audit.Partial, v.Audit.Select = true, func(dataset string) bool { return mirror.InShard(dataset, shard, 3) }
+			v.Audit.Partial, v.Audit.Sharded, v.Audit.Select = true, true, func(dataset string) bool { return mirror.InShard(dataset, shard, 3) }
 		})
 		if report.Exit != 0 {
 			t.Errorf("shard %d: %+v", shard, report.Findings)

@@ -22,16 +22,19 @@ func (c *versionCopy) lookUpAttachments(ctx context.Context) error {
 	if c.wanted.Counts().Objects == 0 {
 		return nil
 	}
-	index, err := c.previousIndex(ctx)
-	if err != nil {
+	if err := c.markHeld(ctx); err != nil {
 		return err
 	}
-	if index != nil {
-		if err := c.wanted.MarkHeld(indexDigests(ctx, c.Store, *index)); err != nil {
-			return err
-		}
-	}
 	return c.wanted.LookUp(ctx, c.Store)
+}
+
+// markHeld carries over what the record before names.
+func (c *versionCopy) markHeld(ctx context.Context) error {
+	index, err := c.previousIndex(ctx)
+	if err != nil || index == nil {
+		return err
+	}
+	return c.wanted.MarkHeld(indexDigests(ctx, c.Store, *index))
 }
 
 // previousIndex returns the attachment index of the record that this version's record will name,

@@ -66,8 +66,15 @@ type Settings struct {
 	RebuildWait time.Duration // feed.rebuild_wait
 	LeaseTTL    time.Duration
 	OnMajor     manifest.OnMajor
-	Datasets    int // datasets worked on at the same time
+	AtOnce      int // datasets worked on at the same time
+	// ManifestMemory bounds the manifests that are kept in memory over all datasets, in bytes; 32 MiB
+	// when zero. One that is larger than half of it, or finds it used up, is streamed from its link
+	// twice (to be checked, then to be stored) and read back from the bucket afterwards.
+	ManifestMemory int64
 }
+
+// defaultManifestMemory holds two manifests of some 60,000 attachments.
+const defaultManifestMemory = 32 << 20
 
 // Options are what a pass works with. Everything that acts on the world is handed in.
 type Options struct {

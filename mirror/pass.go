@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
@@ -26,9 +27,8 @@ func Run(ctx context.Context, o Options) Report {
 	case stopped(ctx):
 		fatal = nil // it failed because it was told to stop
 	case fatal == nil:
-		fatal = p.fatalCause(ctx)
-	}
-	if fatal != nil {
+		fatal = p.fatalCause(ctx) // told already by the worker that met it
+	default:
 		p.tally.fail(failureOf("", 0, fatal))
 	}
 	p.tally.finish(ctx, fatal)
@@ -39,16 +39,18 @@ func Run(ctx context.Context, o Options) Report {
 // pass is one run of the mirror over the datasets of its filter and shard.
 type pass struct {
 	Options
-	tally   tally
-	leases  *state.Leases
-	abort   context.CancelCauseFunc
-	seen    *state.Shard // as it stood when the pass began; nil at the first
-	seenTag bucket.Tag
-	full    bool
-	hasList bool      // the list of datasets was read to its end
-	feedNow time.Time // by the feed's own clock; zero when it does not send it
-	next    time.Time // the watermark for the next pass
-	leftOut []string  // subscribed datasets that the filter leaves out; a full pass knows them
+	tally    tally
+	leases   *state.Leases
+	kept     *semaphore.Weighted // bytes of manifests in memory
+	abort    context.CancelCauseFunc
+	seen     *state.Shard // as it stood when the pass began; nil at the first
+	seenTag  bucket.Tag
+	full     bool
+	begun    bool      // every dataset of the list is owed, or one that workAll gets to or leaves
+	doubtful bool      // the list is empty although the bucket has datasets: it settles nothing
+	feedNow  time.Time // by the feed's own clock; zero when it does not send it
+	next     time.Time // the watermark for the next pass
+	leftOut  []string  // subscribed datasets that the filter leaves out; a full pass knows them
 
 	mu       sync.Mutex
 	lines    []state.Line
@@ -60,7 +62,10 @@ type pass struct {
 
 func newPass(o Options) *pass {
 	started := o.Now()
-	p := &pass{Options: o}
+	if o.ManifestMemory == 0 {
+		o.ManifestMemory = defaultManifestMemory
+	}
+	p := &pass{Options: o, kept: semaphore.NewWeighted(o.ManifestMemory)}
 	p.leases = &state.Leases{Docs: o.Store, Owner: o.Run, Host: o.Host, TTL: o.LeaseTTL, Now: o.Now, Pause: o.Pause}
 	p.tally.report = &Report{Run: o.Run, Tool: o.Tool, Pass: "incremental", Started: started, Failures: []Failure{}, Held: []HeldDataset{}, Notes: []Note{}}
 	return p
@@ -88,11 +93,14 @@ func (p *pass) run(ctx context.Context) error {
 	if err := p.prepareBucket(ctx, layout); err != nil {
 		return err
 	}
+	// Until here nothing may be written down: a pass that ends earlier has looked at no dataset,
+	// and a document that says otherwise would hide all of them until the next full pass.
 	if p.full && len(targets) > 0 {
 		if err := p.oweAll(ctx, targets); err != nil {
 			return unfitBucket(err)
 		}
 	}
+	p.begun = true
 	return p.workAll(ctx, targets)
 }
 
@@ -101,7 +109,7 @@ func (p *pass) run(ctx context.Context) error {
 func (p *pass) workAll(ctx context.Context, targets []target) error {
 	busy := make([]*state.BusyError, len(targets))
 	var group errgroup.Group
-	group.SetLimit(max(p.Settings.Datasets, 1))
+	group.SetLimit(max(p.AtOnce, 1))
 	for at, t := range targets {
 		group.Go(func() error {
 			if ctx.Err() != nil {
@@ -165,14 +173,11 @@ func (p *pass) progress() state.Progress {
 		ID: p.shard(), Run: p.Run, Seen: p.seen, SeenTag: p.seenTag, Attempt: p.tally.report.Started,
 		Owed: p.owed, Finished: p.finished, Recent: p.recent, Lines: p.lines, Watermark: p.next, LeftOut: p.leftOut,
 	}
-	if p.seen != nil {
-		progress.LastFull = p.seen.LastFull
-		if !p.hasList {
-			progress.Watermark, progress.LeftOut = p.seen.Watermark, p.seen.LeftOut
-		}
-	}
-	if p.full && p.hasList {
+	switch {
+	case p.full && !p.doubtful:
 		progress.LastFull = p.tally.report.Started
+	case p.seen != nil:
+		progress.LastFull = p.seen.LastFull
 	}
 	return progress
 }
@@ -183,9 +188,9 @@ func (p *pass) close(ctx context.Context) {
 	report := p.tally.report
 	report.Seconds = p.Now().Sub(report.Started).Seconds()
 	report.Requests = p.Requests.Counts()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if report.Exit == ExitUsage || report.Exit == ExitBucket || !p.hasList {
+	if report.Exit == ExitUsage || report.Exit == ExitBucket || !p.begun {
 		return // nothing was done, or nothing may be written
 	}
 	progress := p.progress()

@@ -3,8 +3,10 @@ package mirror_test
 import (
 	"testing"
 
+	"feedmirror/internal/audit"
 	"feedmirror/internal/feed/feedsim"
 	"feedmirror/manifest"
+	"feedmirror/mirror"
 )
 
 func TestAChainLandsWithAttachmentsOnceAndThePointerLast(t *testing.T) {
@@ -47,5 +49,25 @@ func TestAnIdlePassCostsAlmostNothing(t *testing.T) {
 	got := report.Requests
 	if got.Feed != 1 || got.Links != 0 || got.Source != 0 || got.BucketRead != 2 || got.BucketWrite > 1 || got.BucketList != 0 {
 		t.Errorf("an idle pass asked for %+v", got)
+	}
+}
+
+func TestAManifestTooLargeForMemoryIsStreamed(t *testing.T) {
+	w, d := permitsWorld(t)
+	little := func(o *mirror.Options) { o.ManifestMemory = 2 }
+	w.sync(0, little)
+	w.release(d, feedsim.ReleaseSpec{Add: 2, ChangeSource: true})
+	newest := w.release(d, feedsim.ReleaseSpec{ReplaceIDs: true})
+	plan, err := mirror.MakePlan(t.Context(), w.options(little))
+	if err != nil || len(plan.Datasets) != 1 || len(plan.Failures) != 0 {
+		t.Errorf("plan %+v, %v", plan, err)
+	}
+	w.sync(0, little)
+	w.published(permits, newest)
+	if report := w.audit(audit.LevelBytes); report.Exit != 0 {
+		t.Errorf("findings %+v", report.Findings)
+	}
+	if again := w.feed.CompletedFile(permits, int64(newest), "manifest.json"); again != 3 {
+		t.Errorf("the manifest was fetched %d times, want one by the plan and two by the pass", again)
 	}
 }

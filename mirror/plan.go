@@ -43,8 +43,8 @@ type VersionPlan struct {
 type Volume struct {
 	Files              int64 `json:"files"`
 	Bytes              int64 `json:"bytes"`
-	Attachments        int64 `json:"attachments"` // of the files
-	DeduplicatedNames  int64 `json:"deduplicatedNames"`
+	Attachments        int64 `json:"attachments"`        // of the files
+	Deduplicated       int64 `json:"deduplicated"`       // distinct attachments that need no copy
 	AttachmentsCounted bool  `json:"attachmentsCounted"` // false: too many to size without storing the manifest; their bytes are not in Bytes
 }
 
@@ -104,7 +104,7 @@ func (plan *Plan) add(dataset DatasetPlan) {
 		plan.Total.Files += v.Files
 		plan.Total.Bytes += v.Bytes
 		plan.Total.Attachments += v.Attachments
-		plan.Total.DeduplicatedNames += v.DeduplicatedNames
+		plan.Total.Deduplicated += v.Deduplicated
 		if v.Action == "copy" {
 			plan.Requests.Links += (v.Files + 199) / 200
 			plan.Requests.Source += v.Files + 1
@@ -130,14 +130,23 @@ func (p *pass) planDataset(ctx context.Context, t target) (DatasetPlan, error) {
 	work := manifest.PlanWork(w.listed, w.holding, manifest.PlanOptions{
 		History: w.History, Current: w.current, Full: t.full, FeedNow: w.feedNow})
 	var before *versionCopy
+	defer func() {
+		if before != nil {
+			before.release()
+		}
+	}()
 	for _, s := range steps(work) {
 		c := newVersionCopy(w, s)
 		v, err := c.volume(ctx, before)
 		if err != nil {
+			c.release()
 			return result, err
 		}
 		result.Versions = append(result.Versions, v)
 		if v.Action == "copy" {
+			if before != nil {
+				before.release()
+			}
 			before = c
 		}
 	}
@@ -159,11 +168,11 @@ func (c *versionCopy) volume(ctx context.Context, before *versionCopy) (VersionP
 	if err == nil {
 		err = c.crossCheck(ctx)
 	}
+	if err == nil && before != nil && before.body != nil { // first: what it will hold need not be looked up
+		err = c.wanted.MarkHeld(hashesOf(before.attachments(ctx)))
+	}
 	if err == nil {
 		err = c.lookUpAttachments(ctx)
-	}
-	if err == nil && before != nil && before.body != nil {
-		err = c.wanted.MarkHeld(hashesOf(before.attachments(ctx)))
 	}
 	if err != nil {
 		return plan, err
@@ -176,7 +185,7 @@ func (c *versionCopy) volume(ctx context.Context, before *versionCopy) (VersionP
 	counts := c.wanted.Counts()
 	plan.Attachments = int64(counts.Objects - counts.Held - counts.Present)
 	plan.Files += plan.Attachments
-	plan.DeduplicatedNames = int64(counts.Held + counts.Present)
+	plan.Deduplicated = int64(counts.Held + counts.Present)
 	plan.AttachmentsCounted = c.body != nil || plan.Attachments == 0
 	if !plan.AttachmentsCounted {
 		return plan, nil

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"feedmirror/internal/fault"
@@ -9,11 +10,32 @@ import (
 	"feedmirror/state"
 )
 
+// maxReadings bounds how often a dataset is read anew because its pointer moved meanwhile.
+const maxReadings = 8
+
 // publish moves the dataset's pointer as far as the rules allow.
 func (w *worker) publish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	var err error
+	for range maxReadings {
+		if err = w.tryPublish(ctx); !errors.Is(err, state.ErrPointerMoved) {
+			return err
+		}
+		if err := w.read(ctx); err != nil {
+			return err
+		}
+	}
+	return pointerKeepsMoving(w.target.dataset, err)
+}
+
+func pointerKeepsMoving(dataset string, err error) error {
+	return &fault.Error{Op: "publish", Object: manifest.PointerKey(dataset), Side: fault.SideBucket, Kind: fault.Conflict, Dataset: dataset, Err: err,
+		Hint: "Other runs or decisions keep writing it. The next pass goes on."}
+}
+
+func (w *worker) tryPublish(ctx context.Context) error {
 	ready := w.firstReady()
 	if w.pointer == nil && !ready {
 		return nil
@@ -22,11 +44,12 @@ func (w *worker) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(candidates) == 0 && !w.flagChanged() {
+	if len(candidates) == 0 && !w.flagChanged() && !w.fence {
 		return nil
 	}
 	change, err := state.Publish(ctx, w.Store, w.Pause, state.Publication{
-		Dataset: w.target.dataset, Committed: candidates, Holding: w.holding, OnMajor: w.OnMajor, FirstReady: ready, Now: w.Now(),
+		Dataset: w.target.dataset, Committed: candidates, Holding: w.holding, OnMajor: w.OnMajor, FirstReady: ready,
+		Seen: revisionOf(w.pointer), Fence: w.fence, Now: w.Now(),
 	})
 	if fault.Is(err, fault.Denied) {
 		return unfitBucket(err)
@@ -34,13 +57,24 @@ func (w *worker) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.fence = false
 	w.moved(change)
 	return nil
+}
+
+func revisionOf(pointer *state.Pointer) int64 {
+	if pointer == nil {
+		return 0
+	}
+	return pointer.Revision
 }
 
 // firstReady reports whether a first pointer may be written: the newest version that the feed
 // lists is committed. Readers would otherwise be led through a long history version by version.
 func (w *worker) firstReady() bool {
+	if !w.chainKnown {
+		return false
+	}
 	newest := max(w.newestListed(), w.current)
 	if newest == 0 {
 		newest = w.holding.NewestRecord(manifest.MaxNumber + 1)
@@ -90,6 +124,7 @@ func gatherCandidates(holding manifest.Holding, pointer *state.Pointer, recall f
 func (w *worker) moved(change state.Change) {
 	w.pointer = change.After
 	if change.After == nil {
+		w.waits(change.Waits)
 		return
 	}
 	after := change.After
@@ -104,8 +139,24 @@ func (w *worker) moved(change state.Change) {
 		event.Msg("published")
 	}
 	if newHold := after.Held; newHold != nil && (change.Before == nil || change.Before.Held == nil || change.Before.Held.Hold != newHold.Hold) {
-		w.touch()
-		w.log.Warn().Int64("version", int64(newHold.Version)).Str("reason", string(newHold.Reason)).
-			Str("next", "mirror approve "+w.target.dataset).Msg("held: the pointer waits for a person")
+		w.tellHold(newHold.Hold)
 	}
+}
+
+// waits keeps in the dataset's line what holds its first publication back: there is no pointer yet
+// that could say so.
+func (w *worker) waits(hold *manifest.Hold) {
+	switch {
+	case hold == nil:
+		w.line.Held = nil
+	case w.line.Held == nil || w.line.Held.Hold != *hold:
+		w.line.Held = &state.Held{Hold: *hold, Since: w.Now()}
+		w.tellHold(*hold)
+	}
+}
+
+func (w *worker) tellHold(hold manifest.Hold) {
+	w.touch()
+	w.log.Warn().Int64("version", int64(hold.Version)).Str("reason", string(hold.Reason)).
+		Str("next", "mirror approve "+w.target.dataset).Msg("held: the pointer waits for a person")
 }

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"feedmirror/internal/fault"
@@ -48,8 +49,12 @@ func (w *worker) goneVersion(ctx context.Context, s step, err error) (*state.Com
 		return nil, err
 	}
 	held, _ := w.holding.Find(s.number)
+	known := held.Gone && held.GoneFor == reason
 	held.Number, held.Gone, held.GoneFor, held.GoneSince = s.number, true, reason, w.Now()
 	w.holding = w.holding.With(held)
+	if known {
+		return nil, nil //nolint:nilnil // an earlier pass noted and told it
+	}
 	w.touch()
 	w.tally.update(func(r *Report) { r.Versions.Gone++ })
 	w.tally.note(Note{Dataset: w.target.dataset, Version: int64(s.number), Kind: "gone", Message: string(reason)})
@@ -62,7 +67,9 @@ func (w *worker) goneVersion(ctx context.Context, s step, err error) (*state.Com
 // by the cheap call for links, before any note is written.
 func (w *worker) countRefusal(ctx context.Context, n manifest.Number) error {
 	r := &w.refused
-	r.refused[n] = true
+	if slices.Contains(r.chain, n) { // one that is asked for but not listed is no part of the chain
+		r.refused[n] = true
+	}
 	if !r.surveyed && len(r.chain) >= 4 {
 		r.surveyed = true
 		for _, other := range r.chain {
@@ -70,10 +77,13 @@ func (w *worker) countRefusal(ctx context.Context, n manifest.Number) error {
 				continue
 			}
 			_, err := w.Feed.Links(ctx, w.target.dataset, other, []string{manifestName})
-			if fault.Is(err, fault.Gone) {
-				r.refused[other] = true
-			} else if err != nil && ctx.Err() != nil {
+			switch {
+			case ctx.Err() != nil:
 				return context.Cause(ctx)
+			case fault.Is(err, fault.Gone):
+				r.refused[other] = true
+			case fault.Is(err, fault.Transient):
+				return err // no answer is no sign that the others are there
 			}
 			if manifest.MassRefusal(len(r.refused), len(r.chain)) {
 				break
@@ -98,8 +108,11 @@ func (w *worker) awaitRebuild(ctx context.Context, s step, err error) (*state.Co
 			return nil, err
 		}
 		committed, again := w.copyVersion(ctx, s)
-		if !fault.Is(again, fault.Gone) {
+		switch {
+		case !fault.Is(again, fault.Gone):
 			return committed, again
+		case feed.ReleasedAgain(again):
+			return w.goneVersion(ctx, s, again)
 		}
 		pause = min(2*pause, time.Minute)
 	}

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"path"
@@ -46,6 +47,11 @@ func InFilter(dataset string, globs []string) bool {
 	})
 }
 
+// mine reports whether a dataset belongs to the part of the feed that this pass looks after.
+func (p *pass) mine(dataset string) bool {
+	return InFilter(dataset, p.Filter) && InShard(dataset, p.ShardIndex, p.ShardOf)
+}
+
 // selectTargets reads the list of datasets and returns those to work on, sorted by id.
 func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	var since time.Time
@@ -54,38 +60,24 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	}
 	items := map[string]feed.Dataset{}
 	listing, err := p.Feed.Datasets(ctx, since, func(d feed.Dataset) error {
-		if _, twice := items[d.ID]; twice {
-			return nil
+		if _, twice := items[d.ID]; !twice {
+			items[d.ID] = d
 		}
-		items[d.ID] = d
 		return nil
 	})
 	if err != nil {
 		return nil, unfitFeed(err)
 	}
-	for _, bad := range listing.Bad {
-		p.tally.fail(failureOf("", 0, bad))
-	}
-	p.hasList, p.feedNow = true, listing.Date
+	p.feedNow = listing.Date
 	p.next = p.watermark(listing)
 	targets := map[string]target{}
-	for id, item := range items {
-		switch {
-		case !InFilter(id, p.Filter):
-			p.leftOut = append(p.leftOut, id)
-		case !InShard(id, p.ShardIndex, p.ShardOf):
-		case !p.full && p.settled(item):
-			p.keepRecent(item)
-		default:
-			targets[id] = target{dataset: id, current: item.Current, since: item.PublishedAt, full: p.full}
-		}
-	}
-	slices.Sort(p.leftOut)
-	if !p.full {
-		p.leftOut = p.seen.LeftOut
-	}
+	p.addBad(listing.Bad, targets)
+	p.addListed(items, targets)
 	p.addOwed(targets)
 	if p.full {
+		if err := p.checkFilter(items); err != nil {
+			return nil, err
+		}
 		if err := p.askForMissing(ctx, items, targets); err != nil {
 			return nil, err
 		}
@@ -97,6 +89,45 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 	slices.SortFunc(list, func(a, b target) int { return strings.Compare(a.dataset, b.dataset) })
 	p.tally.update(func(r *Report) { r.Datasets.Seen = len(list) })
 	return list, nil
+}
+
+// addListed adds the datasets of the list that are this pass's and not settled yet.
+func (p *pass) addListed(items map[string]feed.Dataset, targets map[string]target) {
+	for id, item := range items {
+		switch {
+		case !InFilter(id, p.Filter):
+			p.leftOut = append(p.leftOut, id)
+		case !InShard(id, p.ShardIndex, p.ShardOf):
+		case !p.full && p.neverSubscribed(id):
+		case !p.full && p.settled(item):
+			p.keepRecent(item)
+		default:
+			targets[id] = target{dataset: id, current: item.Current, since: item.PublishedAt, full: p.full}
+		}
+	}
+	slices.Sort(p.leftOut)
+	if !p.full {
+		p.leftOut = p.seen.LeftOut
+	}
+}
+
+// addBad tells of items that cannot be used. A dataset whose id can be is asked for by name: the
+// watermark moves past its item all the same.
+func (p *pass) addBad(list []error, targets map[string]target) {
+	for _, bad := range list {
+		var at *fault.Error
+		if errors.As(bad, &at) && at.Dataset != "" && p.mine(at.Dataset) {
+			targets[at.Dataset] = target{dataset: at.Dataset, full: p.full}
+		}
+		p.tally.fail(failureOf("", 0, bad))
+	}
+}
+
+// neverSubscribed reports whether an earlier pass found that no subscription delivers a dataset of
+// which nothing is held. Only a full pass asks again.
+func (p *pass) neverSubscribed(dataset string) bool {
+	line := p.lineOf(dataset)
+	return line.State == "not-subscribed" && line.Newest == 0
 }
 
 // watermark returns where the next incremental pass begins: by the feed's clock, never by ours,
@@ -111,9 +142,14 @@ func (p *pass) watermark(listing feed.Listing) time.Time {
 		before = p.seen.Watermark
 	}
 	next := base.Add(-p.Overlap)
-	if base.IsZero() || next.Before(before) {
+	switch {
+	case base.IsZero():
+		return before
+	case next.Before(before) && !p.full:
 		return before
 	}
+	// A full pass asked for everything, so it may also take back a time that the feed never had: one
+	// answer with a clock of next year would blind every incremental pass until then.
 	return next
 }
 
@@ -140,7 +176,9 @@ func (p *pass) addOwed(targets map[string]target) {
 		return
 	}
 	for _, owed := range p.seen.Owed {
-		if !InFilter(owed.Dataset, p.Filter) || !InShard(owed.Dataset, p.ShardIndex, p.ShardOf) {
+		if !p.mine(owed.Dataset) {
+			// A decision is owed by every shard. Here nobody would ever pay it.
+			p.finished = append(p.finished, owed.Dataset)
 			continue
 		}
 		t, listed := targets[owed.Dataset]
@@ -166,11 +204,14 @@ func (p *pass) askForMissing(ctx context.Context, items map[string]feed.Dataset,
 		if _, listed := items[id]; listed {
 			continue
 		}
-		delete(targets, id)
 		if line := p.lineOf(id); line.State == "retired" {
-			p.settle(line)
+			if !targets[id].owed { // else a decision may take it up again: its worker asks
+				delete(targets, id)
+				p.settle(line, true)
+			}
 			continue
 		}
+		delete(targets, id)
 		if item, ok := p.askByName(ctx, id); ok {
 			targets[id] = target{dataset: id, current: item.Current, since: item.PublishedAt, full: true}
 		}
@@ -181,10 +222,40 @@ func (p *pass) askForMissing(ctx context.Context, items map[string]feed.Dataset,
 	return nil
 }
 
+// checkFilter tells of globs that match nothing: a mistyped one would mirror nothing in silence.
+func (p *pass) checkFilter(items map[string]feed.Dataset) error {
+	var idle []string
+	for _, glob := range p.Filter {
+		matches := false
+		for id := range items {
+			matches = matches || InFilter(id, []string{glob})
+		}
+		if !matches {
+			idle = append(idle, glob)
+		}
+	}
+	switch {
+	case len(idle) == 0 || len(items) == 0:
+		return nil
+	case len(idle) < len(p.Filter):
+		p.tally.note(Note{Kind: "idle-filter", Message: fmt.Sprintf("--datasets: nothing that the feed lists matches %s", strings.Join(idle, ", "))})
+		return nil
+	}
+	return &fault.Error{Op: "select datasets", Object: strings.Join(idle, ", "), Side: fault.SideConfig, Kind: fault.Usage,
+		Err:  fmt.Errorf("--datasets matches none of the %d datasets that the feed lists for this key", len(items)),
+		Hint: "They are, for example: " + strings.Join(someOf(p.leftOut, 5), ", ")}
+}
+
+func someOf(list []string, most int) []string { return list[:min(len(list), most)] }
+
 func (p *pass) emptyList(known int) {
 	if known == 0 {
 		p.tally.note(Note{Kind: "empty-list", Message: "the feed lists no dataset for this key"})
 		return
+	}
+	p.doubtful, p.next = true, time.Time{}
+	if p.seen != nil {
+		p.next = p.seen.Watermark
 	}
 	p.tally.fail(failureOf("", 0, &fault.Error{Op: "list datasets", Side: fault.SideFeed, Kind: fault.Malformed,
 		Err:  fmt.Errorf("the list is empty, while the bucket has %d datasets", known),
@@ -210,7 +281,7 @@ func (p *pass) askByName(ctx context.Context, id string) (feed.Dataset, bool) {
 	}
 	p.tally.update(func(r *Report) { r.Datasets.NotSubscribed++ })
 	p.tally.note(Note{Dataset: id, Kind: line.State, Message: line.Message})
-	p.settle(line)
+	p.settle(line, !p.doubtful)
 	return feed.Dataset{}, false
 }
 
@@ -233,7 +304,7 @@ func (p *pass) knownDatasets(ctx context.Context) ([]string, error) {
 	}
 	var list []string
 	for id, has := range known {
-		if has && InFilter(id, p.Filter) && InShard(id, p.ShardIndex, p.ShardOf) {
+		if has && p.mine(id) {
 			list = append(list, id)
 		}
 	}
@@ -252,12 +323,14 @@ func (p *pass) lineOf(dataset string) state.Line {
 	return state.Line{Dataset: dataset}
 }
 
-// settle keeps a dataset's new line and counts it as finished.
-func (p *pass) settle(line state.Line) {
+// settle keeps a dataset's new line. What was owed of it stays owed unless it is finished.
+func (p *pass) settle(line state.Line, finished bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lines = append(p.lines, line)
-	p.finished = append(p.finished, line.Dataset)
+	if finished {
+		p.finished = append(p.finished, line.Dataset)
+	}
 }
 
 // unfitFeed marks an error of the list of datasets as one of the feed as a whole.

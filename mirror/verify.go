@@ -159,7 +159,10 @@ func (o VerifyOptions) lookAgain(ctx context.Context, report *VerifyReport, repa
 		versions[versionRef{f.Dataset, manifest.Number(f.Version)}] = true
 	}
 	report.Findings = slices.DeleteFunc(report.Findings, func(f audit.Finding) bool {
-		return datasets[f.Dataset] || f.Dataset == "" && repaired.mended(f)
+		if isAttachmentKey(f.Key) {
+			return repaired.mended(f)
+		}
+		return datasets[f.Dataset]
 	})
 	if len(datasets) > 0 {
 		again := o.Audit
@@ -171,7 +174,7 @@ func (o VerifyOptions) lookAgain(ctx context.Context, report *VerifyReport, repa
 			return err
 		}
 		for _, f := range second.Findings {
-			if f.Dataset != "" {
+			if f.Dataset != "" && !isAttachmentKey(f.Key) {
 				report.Findings = append(report.Findings, f)
 			}
 		}
@@ -194,6 +197,13 @@ func (r *repairer) touched() (datasets map[string]bool, versions map[versionRef]
 		datasets[ref.dataset], versions[ref] = true, true
 	}
 	return datasets, versions
+}
+
+// isAttachmentKey reports whether a finding is about an attachment object. It may carry the dataset of a
+// version that names it, but belongs to none.
+func isAttachmentKey(key string) bool {
+	parsed, ok := manifest.ParseDataKey(key)
+	return ok && parsed.Kind == manifest.KeyAttachment
 }
 
 // mended reports whether a finding about an attachment holds no longer. Bytes that read well now say

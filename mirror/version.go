@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	"feedmirror/attachments"
@@ -20,10 +21,6 @@ import (
 )
 
 const (
-	// keepManifest is the largest manifest that is kept in memory, in bytes. A larger one is
-	// streamed from its link twice (to be checked, then to be stored) and read back from the
-	// bucket afterwards.
-	keepManifest = 4 << 20
 	// maxFiles bounds the files of one version that are no attachments.
 	maxFiles = 100_000
 )
@@ -37,13 +34,14 @@ type versionCopy struct {
 	answered []feed.Entry // the answer's files that are no attachments
 	manifest manifest.Manifest
 	body     []byte // the manifest's bytes, when they are few
+	reserved int64  // bytes of Settings.ManifestMemory
 	wanted   *attachments.Wanted
 	claimed  bool // an earlier try stored the manifest; some files may stand
 
 	mu          sync.Mutex
-	streamed    map[string]bool // keys whose bytes this process hashed on their way in
+	streamed    map[string]bool // keys of the version's own files whose bytes this process hashed on their way in
 	lostChanges bool
-	failures    []error
+	failures    []error // at most maxFailures of each severity: a version can list a million files
 }
 
 func newVersionCopy(w *worker, s step) *versionCopy {
@@ -54,6 +52,7 @@ func newVersionCopy(w *worker, s step) *versionCopy {
 // copyVersion returns the committed version, or why it could not be committed.
 func (w *worker) copyVersion(ctx context.Context, s step) (*state.Committed, error) {
 	c := newVersionCopy(w, s)
+	defer c.release()
 	w.Observer.Stage(w.target.dataset, fmt.Sprintf("version %d", s.number))
 	for _, stage := range []func(context.Context) error{c.readAnswer, c.readManifest, c.crossCheck, c.claim, c.copyFiles} {
 		if err := stage(ctx); err != nil {
@@ -105,9 +104,9 @@ func attachmentOf(e feed.Entry) manifest.Attachment {
 func (c *versionCopy) readManifest(ctx context.Context) error {
 	entry := c.answer.Manifest
 	err := c.fetchManifest(ctx, func(in io.Reader) error {
-		if entry.Size <= keepManifest {
-			body, err := io.ReadAll(in)
-			if err != nil {
+		if c.keep(entry.Size) {
+			body := make([]byte, entry.Size)
+			if _, err := io.ReadFull(in, body); err != nil {
 				return err
 			}
 			c.body = body
@@ -127,6 +126,20 @@ func (c *versionCopy) readManifest(ctx context.Context) error {
 	}
 	c.names = nil
 	return nil
+}
+
+// keep reports whether a manifest of this size is kept in memory, and reserves it.
+func (c *versionCopy) keep(size int64) bool {
+	if c.reserved == 0 && size <= c.ManifestMemory/2 && c.kept.TryAcquire(size) {
+		c.reserved = size
+	}
+	return c.reserved > 0
+}
+
+// release gives back what the manifest took.
+func (c *versionCopy) release() {
+	c.kept.Release(c.reserved)
+	c.reserved, c.body = 0, nil
 }
 
 // manifestFault tells which manifest it is about; errors that say so themselves pass.
@@ -295,15 +308,36 @@ func (c *versionCopy) fileDone(file transfer.File, outcome transfer.Outcome) {
 	defer c.mu.Unlock()
 	switch {
 	case outcome.Status == transfer.Copied:
-		c.streamed[file.Key] = true
+		if !isAttachment(file) { // a million keys would not fit into memory, and their verification does not ask
+			c.streamed[file.Key] = true
+		}
 		c.Observer.Finished(c.target.dataset)
 	case outcome.Status == transfer.Present:
 		c.Observer.Finished(c.target.dataset)
-	case fault.Is(outcome.Err, fault.Missing) && manifest.KindOf(file.Name) == manifest.KindChanges && c.changesMayExpire():
+	case fault.Is(outcome.Err, fault.Missing) && !isAttachment(file) && manifest.KindOf(file.Name) == manifest.KindChanges && c.changesMayExpire():
 		c.lostChanges = true
 	default:
-		c.failures = append(c.failures, outcome.Err)
+		c.keepFailure(outcome.Err)
 		c.tally.update(func(r *Report) { r.Files.Failed++ })
+	}
+}
+
+func isAttachment(file transfer.File) bool {
+	return strings.HasPrefix(file.Key, manifest.AttachmentPrefix)
+}
+
+// maxFailures bounds how many failed files of a version are told one by one; all are counted.
+const maxFailures = 20
+
+func (c *versionCopy) keepFailure(err error) {
+	same := 0
+	for _, kept := range c.failures {
+		if severity(kept) == severity(err) {
+			same++
+		}
+	}
+	if same < maxFailures {
+		c.failures = append(c.failures, err)
 	}
 }
 
@@ -318,7 +352,7 @@ func (c *versionCopy) afterCopy() error {
 		return nil
 	}
 	slices.SortStableFunc(c.failures, func(a, b error) int { return severity(a) - severity(b) })
-	for _, other := range c.failures[1:min(len(c.failures), 20)] {
+	for _, other := range c.failures[1:min(len(c.failures), maxFailures)] {
 		c.fail(c.number, other)
 	}
 	return c.failures[0]

@@ -103,7 +103,7 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 		Backoff: time.Millisecond, Counts: &counts.transfer}
 	o := mirror.Options{
 		Settings: mirror.Settings{ShardOf: 1, History: manifest.HistoryAll, FullEvery: 24 * time.Hour, Overlap: 10 * time.Minute,
-			RebuildWait: 10 * time.Minute, LeaseTTL: time.Minute, OnMajor: manifest.MajorHold, Datasets: 4},
+			RebuildWait: 10 * time.Minute, LeaseTTL: time.Minute, OnMajor: manifest.MajorHold, AtOnce: 4},
 		Feed: client, FeedURL: w.feed.URL(), Store: store, StoreURL: "file://" + w.dir,
 		Probe: func(ctx context.Context) (bucket.ProbeReport, error) {
 			return bucket.Probe(ctx, w.store, bucket.ProbeOptions{Run: "probe" + manifest.Number(w.runs.Add(1)).Padded()})

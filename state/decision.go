@@ -72,20 +72,16 @@ func lastDecision(ctx context.Context, r bucket.Reader, dataset string) (string,
 }
 
 // PendingDecisions returns the decisions about a dataset that its pointer does not obey yet, in
-// the order in which they were made. A decision older than the oldest that the pointer names was
-// overtaken.
+// the order in which they were made. One older than the newest that the pointer obeys was overtaken.
 func PendingDecisions(ctx context.Context, r bucket.Reader, dataset string, pointer *Pointer) ([]NamedDecision, error) {
 	after := ""
 	if pointer != nil && len(pointer.Decisions) > 0 {
-		after = slices.Min(pointer.Decisions)
+		after = slices.Max(pointer.Decisions)
 	}
 	var pending []NamedDecision
 	for info, err := range r.List(ctx, manifest.DecisionsPrefix(dataset), after) {
 		if err != nil {
 			return nil, err
-		}
-		if pointer != nil && slices.Contains(pointer.Decisions, info.Key) {
-			continue
 		}
 		decision, _, err := Read[Decision](ctx, r, info.Key)
 		if err != nil {

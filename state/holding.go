@@ -44,15 +44,11 @@ func note(held *manifest.Held, document string, modified time.Time) {
 	}
 }
 
-// ReadNotes completes what a listing cannot tell: why versions are noted gone, and whether a
-// withdrawal was closed. Only versions from the given one on are read, since older notes decide
-// nothing any more.
+// ReadNotes completes what a listing cannot tell: whether a withdrawal was closed, and why versions
+// from the given one on are noted gone, since older notes of that decide nothing any more.
 func ReadNotes(ctx context.Context, r bucket.Reader, dataset string, holding manifest.Holding, from manifest.Number) error {
 	for at := range holding {
 		held := &holding[at]
-		if held.Number < from {
-			continue
-		}
 		if held.Withdrawn {
 			doc, _, err := Read[Withdrawn](ctx, r, manifest.WithdrawnKey(dataset, held.Number))
 			if err != nil {
@@ -60,7 +56,7 @@ func ReadNotes(ctx context.Context, r bucket.Reader, dataset string, holding man
 			}
 			held.Withdrawn = doc != nil && doc.Until == nil
 		}
-		if held.Gone && !held.Record {
+		if held.Gone && !held.Record && held.Number >= from {
 			doc, _, err := Read[Gone](ctx, r, manifest.GoneKey(dataset, held.Number))
 			if err != nil {
 				return err

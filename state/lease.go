@@ -38,13 +38,26 @@ func (l *Leases) Acquire(ctx context.Context, dataset string) (*Holder, error) {
 	return l.acquire(ctx, dataset, bucket.Absent)
 }
 
-// AcquireAfter takes a lease that was busy if its holder gave no sign of life since: it waits for
-// what is left of it, at most one TTL, and takes it over when the same document still stands. Own
-// elapsed time counts, not the holder's clock.
+// AcquireAfter takes a lease that was busy as soon as it is given back, or when its holder gives no
+// sign of life: it watches for what is left of the lease, at most one TTL, and takes it over when
+// the same document still stands then. A holder that renews it is busy. Own elapsed time counts,
+// not the holder's clock.
 func (l *Leases) AcquireAfter(ctx context.Context, busy *BusyError) (*Holder, error) {
-	wait := min(max(busy.Lease.Until.Sub(l.Now()), 0), l.TTL)
-	if err := l.Pause(ctx, wait); err != nil {
-		return nil, err
+	left := min(max(busy.Lease.Until.Sub(l.Now()), 0), l.TTL)
+	look := max(l.TTL/12, time.Millisecond)
+	for left > 0 {
+		wait := min(look, left)
+		if err := l.Pause(ctx, wait); err != nil {
+			return nil, err
+		}
+		left -= wait
+		standing, tag, err := Read[Lease](ctx, l.Docs, manifest.LeaseKey(busy.Dataset))
+		if err != nil {
+			return nil, err
+		}
+		if standing == nil || tag != busy.tag {
+			return l.acquire(ctx, busy.Dataset, bucket.Absent)
+		}
 	}
 	return l.acquire(ctx, busy.Dataset, busy.tag)
 }

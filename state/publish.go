@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,13 +18,25 @@ type Publication struct {
 	Holding    manifest.Holding
 	OnMajor    manifest.OnMajor
 	FirstReady bool // whether a first pointer may be written: the newest version is committed
-	Now        time.Time
+	// Seen is the revision of the pointer that was read before Committed and Holding were; zero when
+	// there was none. Every decision about a dataset swaps its pointer, so that a pointer of another
+	// revision says that Committed and Holding may be out of date: ErrPointerMoved.
+	Seen int64
+	// Fence swaps the pointer also where it stays as it is, to tell others of a decision.
+	Fence bool
+	Now   time.Time
 }
+
+// ErrPointerMoved says that somebody else wrote the pointer since the dataset was read. Nothing
+// that was computed from that reading may be written: read it again.
+var ErrPointerMoved = errors.New("the pointer was written since its dataset was read")
 
 // Change is what became of a pointer.
 type Change struct {
 	Before *Pointer // nil when there was none
 	After  *Pointer // nil when there still is none
+	// Waits is what holds a first publication back; nil once there is a pointer, which says it itself.
+	Waits *manifest.Hold
 }
 
 // Moved reports whether the pointer names another version than before.
@@ -31,10 +44,11 @@ func (c Change) Moved() bool {
 	return c.After != nil && (c.Before == nil || c.Before.Version != c.After.Version)
 }
 
-// Publish moves the pointer as far as the rules allow and records what is held. It computes
-// everything anew from the pointer that stands whenever a swap does not clearly succeed.
+// Publish moves the pointer as far as the rules allow and records what is held. What it read
+// before is not used against a pointer that somebody else wrote since: ErrPointerMoved.
 func Publish(ctx context.Context, docs Documents, pause Pause, p Publication) (Change, error) {
-	return p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
+	var waits *manifest.Hold
+	change, err := p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
 		if standing == nil && !p.FirstReady {
 			return nil, nil //nolint:nilnil // nothing to publish yet
 		}
@@ -42,15 +56,20 @@ func Publish(ctx context.Context, docs Documents, pause Pause, p Publication) (C
 			return nil, nil //nolint:nilnil // it stays where it is
 		}
 		target, hold := manifest.NextPublication(publishedOf(standing), p.candidates(), p.OnMajor)
+		waits = hold
 		return p.next(standing, target, hold)
 	})
+	if err == nil && change.After == nil {
+		change.Waits = waits
+	}
+	return change, err
 }
 
 // Approve carries out a decision to accept what is held, or to lift a pin.
 func (p Publication) Approve(ctx context.Context, docs Documents, pause Pause, key string, decision Decision) (Change, error) {
 	return p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
-		if standing != nil && slices.Contains(standing.Decisions, key) {
-			return nil, nil //nolint:nilnil // obeyed already
+		if standing.overtook(key) {
+			return nil, nil //nolint:nilnil // obeyed already, or a later one is
 		}
 		target, hold := manifest.Approve(publishedOf(standing), decision.Hold, p.candidates(), p.OnMajor)
 		next, err := p.next(standing, target, hold)
@@ -77,8 +96,8 @@ func (p Publication) Rollback(ctx context.Context, docs Documents, pause Pause, 
 			return nil, &fault.Error{Op: "roll back", Object: p.Dataset, Side: fault.SideBucket, Kind: fault.NotFound,
 				Err: fmt.Errorf("nothing is published yet")}
 		}
-		if slices.Contains(standing.Decisions, key) {
-			return nil, nil //nolint:nilnil // obeyed already
+		if standing.overtook(key) {
+			return nil, nil //nolint:nilnil // obeyed already, or a later one is
 		}
 		next := p.pointTo(standing, target)
 		_, hold := manifest.NextPublication(manifest.Published{Version: next.Version, Schema: next.SchemaVersion, Pinned: true}, p.candidates(), p.OnMajor)
@@ -109,6 +128,9 @@ func (p Publication) swap(ctx context.Context, docs Documents, pause Pause, chan
 	var result Change
 	after, err := Update(ctx, docs, pause, manifest.PointerKey(p.Dataset), func(standing *Pointer) (*Pointer, error) {
 		result.Before = standing
+		if standing.revisionOf() != p.Seen {
+			return nil, ErrPointerMoved
+		}
 		return change(standing)
 	})
 	result.After = after
@@ -145,7 +167,7 @@ func (p Publication) next(standing *Pointer, target manifest.Number, hold *manif
 	next.Held = p.heldSince(standing, hold)
 	held, _ := p.Holding.Find(next.Version)
 	next.Withdrawn = held.Withdrawn
-	if standing != nil && next.Version == standing.Version && next.Withdrawn == standing.Withdrawn && sameHold(next.Held, standing.Held) {
+	if standing != nil && !p.Fence && next.Version == standing.Version && next.Withdrawn == standing.Withdrawn && sameHold(next.Held, standing.Held) {
 		return nil, nil //nolint:nilnil // it says so already
 	}
 	return next, nil
@@ -184,6 +206,20 @@ func (p Publication) pointTo(standing *Pointer, c Committed) *Pointer {
 	held, _ := p.Holding.Find(record.Version)
 	next.Withdrawn = held.Withdrawn
 	return next
+}
+
+// revisionOf returns the revision of a pointer, zero for none.
+func (p *Pointer) revisionOf() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.Revision
+}
+
+// overtook reports whether the pointer obeys a decision, or one that was made after it: what was
+// decided last counts, whoever carries out his own more slowly.
+func (p *Pointer) overtook(decision string) bool {
+	return p != nil && slices.ContainsFunc(p.Decisions, func(obeyed string) bool { return obeyed >= decision })
 }
 
 func (p *Pointer) obey(decision string) {

@@ -69,6 +69,7 @@ type Line struct {
 	State       string            `json:"state"` // ok, held, withdrawn, failed, owed, retired, not-subscribed, unknown
 	Published   manifest.Number   `json:"published"`
 	Newest      manifest.Number   `json:"newest"`      // highest committed
+	Waiting     int               `json:"waiting"`     // committed versions above the published one
 	FeedCurrent manifest.Number   `json:"feedCurrent"` // as the feed said when it was last asked
 	FeedSince   *time.Time        `json:"feedSince,omitempty"`
 	Schema      string            `json:"schema,omitempty"`
@@ -138,9 +139,9 @@ func (p Progress) unchanged(standing *Shard) bool {
 
 func (p Progress) mergeOwed(standing *Shard) []Owed {
 	merged := slices.Clone(p.Owed)
-	has := make(map[string]bool, len(merged))
-	for _, owed := range merged {
-		has[owed.Dataset] = true
+	has := make(map[string]int, len(merged))
+	for at, owed := range merged {
+		has[owed.Dataset] = at + 1
 	}
 	finished := make(map[string]bool, len(p.Finished))
 	for _, dataset := range p.Finished {
@@ -148,10 +149,14 @@ func (p Progress) mergeOwed(standing *Shard) []Owed {
 	}
 	if standing != nil {
 		for _, owed := range standing.Owed {
-			if has[owed.Dataset] || (finished[owed.Dataset] && p.saw(owed)) {
-				continue
+			at := has[owed.Dataset] - 1
+			switch {
+			case at >= 0 && !p.saw(owed): // added since: it stays, so that only who sees it pays it
+				owed.Full = owed.Full || merged[at].Full
+				merged[at] = owed
+			case at < 0 && !(finished[owed.Dataset] && p.saw(owed)):
+				merged = append(merged, owed)
 			}
-			merged = append(merged, owed)
 		}
 	}
 	slices.SortFunc(merged, func(a, b Owed) int { return strings.Compare(a.Dataset, b.Dataset) })

@@ -33,7 +33,7 @@ Example:
 
 // Run implements command.
 func (c *acknowledgeCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, false)
 	if err != nil {
 		return 0, err
 	}

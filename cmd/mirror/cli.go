@@ -56,6 +56,7 @@ type environment struct {
 	now      func() time.Time
 	terminal bool // whether err is one
 	host     string
+	program  string // how it was called
 }
 
 func system() environment {
@@ -64,7 +65,7 @@ func system() environment {
 		host = "unknown"
 	}
 	return environment{out: os.Stdout, err: os.Stderr, environ: os.Environ(), now: time.Now,
-		terminal: term.IsTerminal(int(os.Stderr.Fd())), host: host}
+		terminal: term.IsTerminal(int(os.Stderr.Fd())), host: host, program: os.Args[0]}
 }
 
 // command is one of commands, ready to run. It returns an exit code, or an error that decides it.
@@ -81,8 +82,11 @@ func run(ctx context.Context, args []string, env environment) int {
 	if err != nil {
 		return fail(env, err)
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
+	switch {
+	case len(args) == 0 || args[0] == "help":
+		args = append([]string{"--help"}, args[min(len(args), 1):]...)
+	case args[0] == "--version":
+		args = []string{"version"}
 	}
 	parsed, err := config.ParseArgs(parser, args)
 	if exit >= 0 { // --help was printed

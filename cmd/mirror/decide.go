@@ -28,7 +28,7 @@ type approveCommand struct {
 // Help is printed below the flags' list.
 func (approveCommand) Help() string {
 	return `Accepts what mirror status names as held (a MAJOR schema, content that contradicts the feed's own facts, a fork),
-or lifts the pin of a rollback. A further MAJOR is a new hold.
+or lifts the pin of a rollback; where a version is held besides, it is accepted too. A further MAJOR is a new hold.
 
 Example:
   mirror approve ds_orange_fl_building_permits --bucket file:///srv/feeds --reason 'loader takes schema 3'`
@@ -81,7 +81,7 @@ func (c *retireCommand) Run(ctx context.Context, env environment) (int, error) {
 
 func decide(ctx context.Context, env environment, flags any, reason, dataset string,
 	carryOut func(context.Context, mirror.DecideOptions, string) (state.Change, error)) (int, error) {
-	a, err := newApp(flags, env, "bucket")
+	a, err := newApp(flags, env, false)
 	if err != nil {
 		return 0, err
 	}

@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
+	"feedmirror/internal/fault"
 	"feedmirror/internal/feed/feedsim"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
@@ -21,7 +23,7 @@ type demoCommand struct {
 // Help is printed below the flags' list.
 func (demoCommand) Help() string {
 	return `Starts a simulated feed on this machine, and runs against it what you would type: sync, status, approve, verify.
-It ends by damaging one byte, to show that the audit finds it.`
+It ends by damaging one bit, to show that the audit finds it.`
 }
 
 // The datasets of the demo, each of another character.
@@ -60,7 +62,14 @@ func (c *demoCommand) folder() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, os.MkdirAll(dir, 0o755)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		err = &fault.Error{Op: "make demo folder", Object: dir, Side: fault.SideConfig, Kind: fault.Usage, Err: errors.New("it is not empty"), Hint: "Give a new folder, or leave --dir out."}
+	}
+	return dir, err
 }
 
 // demo tells a story with the real commands.
@@ -78,7 +87,7 @@ func (d *demo) say(format string, args ...any) {
 
 // command runs a command as a person would, and wants its exit code.
 func (d *demo) command(want int, args ...string) error {
-	fmt.Fprintf(d.env.out, "\n$ mirror %s\n", strings.Join(args, " "))
+	fmt.Fprintf(d.env.out, "\n$ mirror %s\n", shellLine(args))
 	got := run(d.ctx, args, d.env)
 	switch {
 	case d.ctx.Err() != nil:
@@ -110,6 +119,7 @@ func (d *demo) release(id string, specs ...feedsim.ReleaseSpec) error {
 }
 
 func (d *demo) firstPass() error {
+	d.say("The mirror will stand in %s", d.dir)
 	d.say("A simulated feed with three datasets: permits with a PDF a row, zoning with archived sources, parcels with polygons.")
 	for id, character := range map[string]feedsim.Character{demoPermits: feedsim.Points, demoZoning: feedsim.Archive, demoParcels: feedsim.Polygons} {
 		added, err := d.feed.AddDataset(feedsim.DatasetSpec{ID: id, Place: "fl-county-orange", Character: character})
@@ -200,25 +210,52 @@ func (d *demo) damage() (key string, err error) {
 }
 
 func (d *demo) end() error {
-	d.say("What stands in %s now (attachments by their hash, one shown):", d.dir)
+	d.say("What stands in %s now, one of each kind:", d.dir)
 	if err := d.tree(); err != nil {
 		return err
 	}
 	d.say("Look around: it is kept in %s", d.dir)
-	_, err := fmt.Fprintf(d.env.out, `  mirror status --bucket file://%[1]s
-  mirror verify --bucket file://%[1]s --level inventory
-  mirror rollback %[2]s 1 --bucket file://%[1]s
+	_, err := fmt.Fprintf(d.env.out, `  %[3]s status --bucket file://%[1]s
+  %[3]s verify --bucket file://%[1]s --level inventory
+  %[3]s rollback %[2]s 1 --bucket file://%[1]s
   cat %[1]s/current/%[2]s.json
   (cd %[1]s && cat versions/*/*/SHA256SUMS | sha256sum -c --quiet)
-  rm -rf %[1]s
-`, d.dir, demoPermits)
+  (cd %[1]s && find attachments -type f | while read -r f; do echo "$(basename "$f")  $f"; done | sha256sum -c --quiet)
+`, shellLine([]string{d.dir}), demoPermits, d.env.program)
 	return err
 }
 
-// tree prints the folder, long lists of like names cut short.
+// shellLine returns words as a shell would have to be given them.
+func shellLine(args []string) string {
+	quoted := make([]string, len(args))
+	for at, arg := range args {
+		if quoted[at] = arg; strings.ContainsAny(arg, " *?'") {
+			quoted[at] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+var (
+	demoNumbers  = regexp.MustCompile(`\d{10}`)
+	demoHashes   = regexp.MustCompile(`[0-9a-f]{2}/[0-9a-f]{64}`)
+	demoDatasets = regexp.MustCompile(`ds_orange_fl_[a-z_]+`)
+	demoRuns     = regexp.MustCompile(`\d{8}T[^/]+\.json`)
+)
+
+// kindOfKey returns a key without what differs between keys of one kind.
+func kindOfKey(key string) string {
+	for _, varying := range []*regexp.Regexp{demoHashes, demoNumbers, demoDatasets, demoRuns} {
+		key = varying.ReplaceAllString(key, "*")
+	}
+	return key
+}
+
+// tree prints one key of each kind, and how many there are like it.
 func (d *demo) tree() error {
-	attachments := 0
-	return filepath.WalkDir(d.dir, func(path string, entry fs.DirEntry, err error) error {
+	var firsts []string
+	like := map[string]int{}
+	err := filepath.WalkDir(d.dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -232,12 +269,19 @@ func (d *demo) tree() error {
 			return fs.SkipDir
 		case entry.IsDir():
 			return nil
-		case strings.HasPrefix(key, manifest.AttachmentPrefix):
-			if attachments++; attachments > 1 {
-				return nil
-			}
 		}
-		_, err = fmt.Fprintln(d.env.out, "  "+key)
-		return err
+		if kind := kindOfKey(key); like[kind] == 0 {
+			firsts = append(firsts, key)
+		}
+		like[kindOfKey(key)]++
+		return nil
 	})
+	for _, key := range firsts {
+		more := ""
+		if others := like[kindOfKey(key)] - 1; others > 0 {
+			more = fmt.Sprintf("  (and %d like it)", others)
+		}
+		fmt.Fprintf(d.env.out, "  %s%s\n", key, more)
+	}
+	return err
 }

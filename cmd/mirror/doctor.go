@@ -20,7 +20,7 @@ type doctorCommand struct {
 
 // Help is printed below the flags' list.
 func (doctorCommand) Help() string {
-	return `Writes only below _mirror/doctor/ and cleans up behind itself: races writers for creates and for swaps, sends wrong bytes
+	return `Writes objects only below _mirror/doctor/ and deletes them again: races writers for creates and for swaps, sends wrong bytes
 on purpose, looks whether what was written is listed, and compares clocks.
 
 Example:
@@ -36,7 +36,7 @@ type diagnosis struct {
 
 // Run implements command.
 func (c *doctorCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, false)
 	if err != nil {
 		return 0, err
 	}

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"strings"
 	"text/tabwriter"
 
 	"feedmirror/internal/config"
@@ -25,11 +29,14 @@ Example:
 
 // Run implements command.
 func (c *planCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, false)
 	if err != nil {
 		return 0, err
 	}
 	defer a.close()
+	if err := a.standInForMissingFolder(); err != nil {
+		return 0, err
+	}
 	options, err := a.passOptions(ctx)
 	if err != nil {
 		return 0, err
@@ -52,13 +59,19 @@ func (c *planCommand) Run(ctx context.Context, env environment) (int, error) {
 
 func printPlan(out io.Writer, plan mirror.Plan) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	if len(plan.Datasets) > 0 {
+		fmt.Fprintln(table, "DATASET\tVERSION\tACTION\tSCHEMA\tFILES\tSIZE")
+	}
 	for _, dataset := range plan.Datasets {
 		for _, v := range dataset.Versions {
 			size := telemetry.FormatBytes(v.Bytes)
 			if !v.AttachmentsCounted {
 				size += " and its attachments"
 			}
-			fmt.Fprintf(table, "%s\t%d\t%s\tschema %s\t%d files\t%s\n", dataset.Dataset, v.Version, v.Action, v.Schema, v.Files, size)
+			if v.Action != "copy" {
+				size = "the feed no longer has it"
+			}
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d\t%s\n", dataset.Dataset, v.Version, v.Action, v.Schema, v.Files, size)
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -67,8 +80,27 @@ func printPlan(out io.Writer, plan mirror.Plan) error {
 	for _, failure := range plan.Failures {
 		fmt.Fprintf(out, "failed  %s: %s\n", subject(failure.Dataset, failure.Version), failure.Message)
 	}
-	fmt.Fprintf(out, "%s pass: %d datasets to change, %d files, %s; %d attachments are held already\n",
-		plan.Pass, len(plan.Datasets), plan.Total.Files, telemetry.FormatBytes(plan.Total.Bytes), plan.Total.DeduplicatedNames)
+	fmt.Fprintf(out, "%s pass: %d datasets to change, %d files, %s; %d attachments need no copy of their own\n",
+		plan.Pass, len(plan.Datasets), plan.Total.Files, telemetry.FormatBytes(plan.Total.Bytes), plan.Total.Deduplicated)
 	fmt.Fprintf(out, "requests for it: %d for links, %d downloads, %d bucket writes\n", plan.Requests.Links, plan.Requests.Source, plan.Requests.BucketWrite)
+	return nil
+}
+
+// standInForMissingFolder plans for a folder that is not there yet over an empty one: a plan writes
+// nothing, not even the folder.
+func (a *app) standInForMissingFolder() error {
+	path, isFolder := strings.CutPrefix(a.settings.Bucket, "file://")
+	if !isFolder {
+		return nil
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	empty, err := os.MkdirTemp("", "mirror-plan-")
+	if err != nil {
+		return fmt.Errorf("plan for a new folder: %w", err)
+	}
+	a.stop = append(a.stop, func() { _ = os.RemoveAll(empty) }) // it holds nothing
+	a.settings.Bucket = "file://" + empty
 	return nil
 }

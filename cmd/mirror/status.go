@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -30,7 +32,7 @@ Example:
 
 // Run implements command.
 func (c *statusCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, false)
 	if err != nil {
 		return 0, err
 	}
@@ -60,26 +62,56 @@ func printStatus(out io.Writer, status report.Status) error {
 		_, err := fmt.Fprintln(out, "no pass was made over this bucket yet; type: mirror sync --bucket ...")
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "DATASET\tSTATE\tPUBLISHED\tMIRRORED\tFEED\tSCHEMA\tLAG\tWHAT\tNEXT")
-	for _, d := range status.Datasets {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Dataset, d.State, number(int64(d.Published)), number(int64(d.Newest)),
-			number(int64(d.FeedCurrent)), d.Schema, lagText(d.Lag), d.Message, d.Next)
+	if len(status.Datasets) == 0 {
+		_, err := fmt.Fprintln(out, "no dataset is selected; mirror status without --datasets lists them all")
+		return err
 	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print status: %w", err)
+	if err := printDatasets(out, status); err != nil {
+		return err
+	}
+	for _, d := range status.Datasets {
+		if d.Next != "" {
+			fmt.Fprintf(out, "next: %s    (%s)\n", d.Next, d.State)
+		}
 	}
 	for _, shard := range status.Shards {
 		success := "never"
 		if shard.LastSuccess != nil {
 			success = ago(status.At, *shard.LastSuccess)
 		}
-		fmt.Fprintf(out, "last pass %s (exit %d), last success %s, %d datasets owed\n", ago(status.At, shard.LastAttempt), shard.LastExit, success, shard.Owed)
+		fmt.Fprintf(out, "last pass %s (exit %d), last success %s\n", ago(status.At, shard.LastAttempt), shard.LastExit, success)
+		if shard.Owed > 0 {
+			fmt.Fprintf(out, "the next pass looks again at: %s\n", listOf(shard.OwedSome, shard.Owed))
+		}
 	}
 	for _, dataset := range status.LeftOut {
 		fmt.Fprintf(out, "subscribed, but left out by --datasets: %s\n", dataset)
 	}
 	return nil
+}
+
+func printDatasets(out io.Writer, status report.Status) error {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "DATASET\tSTATE\tPUBLISHED\tMIRRORED\tFEED\tSCHEMA\tLAG\tWHAT")
+	for _, d := range status.Datasets {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Dataset, d.State, number(int64(d.Published)), number(int64(d.Newest)),
+			number(int64(d.FeedCurrent)), d.Schema, lagText(d.Lag), d.Message)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print status: %w", err)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// listOf joins some of all.
+func listOf(some []string, all int) string {
+	text := strings.Join(some, ", ")
+	if more := all - len(some); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func number(n int64) string {
@@ -93,7 +125,10 @@ func lagText(lag report.Lag) string {
 	if lag.Versions == 0 {
 		return "-"
 	}
-	text := fmt.Sprintf("%d+ versions", lag.Versions)
+	text := strconv.Itoa(lag.Versions)
+	if lag.AtLeast {
+		text += "+"
+	}
 	if lag.Seconds > 0 {
 		text += ", " + shortDuration(time.Duration(lag.Seconds*float64(time.Second)))
 	}

@@ -23,12 +23,12 @@ func (syncCommand) Help() string {
   mirror sync --bucket gs://my-bucket/feeds --shard 0/4 --output json
 
 It can be stopped at any time and run again: finished files are kept, and nothing is fetched twice.
-Two at once do no harm; the second says "busy".`
+Two at once do no harm: the second leaves alone what the first works on, says "busy", and takes over only from a run that died.`
 }
 
 // Run implements command.
 func (c *syncCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, true)
 	if err != nil {
 		return 0, err
 	}
@@ -54,12 +54,9 @@ func (c *syncCommand) Run(ctx context.Context, env environment) (int, error) {
 // printReport prints a pass for people: what happened, what waits, what went wrong, what to type.
 func printReport(out io.Writer, r mirror.Report) {
 	fmt.Fprintf(out, "%s pass: %s in %s\n", r.Pass, r.Status, (time.Duration(r.Seconds * float64(time.Second))).Round(time.Millisecond))
-	fmt.Fprintf(out, "  datasets  %d looked at, %d changed, %d failed, %d owed\n", r.Datasets.Seen, r.Datasets.Changed, r.Datasets.Failed, r.Datasets.Owed)
-	fmt.Fprintf(out, "  versions  %d committed, %d published, %d gone at the feed\n", r.Versions.Committed, r.Versions.Published, r.Versions.Gone)
-	fmt.Fprintf(out, "  files     %d copied (%s), %d there already, %d failed; %s saved by deduplication\n",
-		r.Files.Copied, telemetry.FormatBytes(r.Bytes.Copied), r.Files.Present, r.Files.Failed, telemetry.FormatBytes(r.Bytes.Deduplicated))
-	q := r.Requests
-	fmt.Fprintf(out, "  requests  feed %d, links %d, source %d, bucket %d read, %d write, %d list\n", q.Feed, q.Links, q.Source, q.BucketRead, q.BucketWrite, q.BucketList)
+	if r.Status != "refused" {
+		printCounts(out, r)
+	}
 	for _, held := range r.Held {
 		fmt.Fprintf(out, "held    %s version %d (%s): %s\n", held.Dataset, held.Version, held.Reason, held.Next)
 	}
@@ -72,6 +69,15 @@ func printReport(out io.Writer, r mirror.Report) {
 			fmt.Fprintf(out, "        %s\n", failure.Hint)
 		}
 	}
+}
+
+func printCounts(out io.Writer, r mirror.Report) {
+	fmt.Fprintf(out, "  datasets  %d looked at, %d changed, %d failed, %d owed\n", r.Datasets.Seen, r.Datasets.Changed, r.Datasets.Failed, r.Datasets.Owed)
+	fmt.Fprintf(out, "  versions  %d committed, %d published, %d gone at the feed\n", r.Versions.Committed, r.Versions.Published, r.Versions.Gone)
+	fmt.Fprintf(out, "  files     %d copied (%s), %d there already, %d failed; %s saved by deduplication\n",
+		r.Files.Copied, telemetry.FormatBytes(r.Bytes.Copied), r.Files.Present, r.Files.Failed, telemetry.FormatBytes(r.Bytes.Deduplicated))
+	q := r.Requests
+	fmt.Fprintf(out, "  requests  feed %d, links %d, source %d, bucket %d read, %d write, %d list\n", q.Feed, q.Links, q.Source, q.BucketRead, q.BucketWrite, q.BucketList)
 }
 
 func subject(dataset string, version int64) string {

@@ -40,7 +40,8 @@ func (verifyCommand) Help() string {
   mirror verify --bucket s3://my-bucket/feeds --repair
 
 Exit code 3 says that something was found, 6 that the budget ended before everything that was due was read: run it
-again. What could not be checked is counted as not checked.`
+again. What could not be checked is counted as not checked. An object whose tag at the
+store is another one than when it was committed is read at the levels below bytes too: of a bucket that was copied, all are.`
 }
 
 // defaultMaxAge is how long a check lasts where only a budget is given.
@@ -48,7 +49,7 @@ const defaultMaxAge = 30 * 24 * time.Hour
 
 // Run implements command.
 func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
-	a, err := newApp(c, env, "bucket")
+	a, err := newApp(c, env, true)
 	if err != nil {
 		return 0, err
 	}
@@ -89,12 +90,14 @@ func (c *verifyCommand) options(a *app) (mirror.VerifyOptions, error) {
 	s := a.settings
 	o := mirror.VerifyOptions{Pause: pause, Log: a.log, Run: a.run, Tool: "mirror " + version}
 	o.Audit = audit.Options{
-		Level: audit.Level(c.Level), Workers: c.Workers, Now: a.now, Partial: len(c.Datasets) > 0 || s.ShardOf > 1,
+		Level: audit.Level(c.Level), Workers: c.Workers, Now: a.now, Partial: len(c.Datasets) > 0 || s.ShardOf > 1, Sharded: s.ShardOf > 1,
 		Select: func(dataset string) bool {
 			return mirror.InFilter(dataset, c.Datasets) && mirror.InShard(dataset, s.ShardIndex, s.ShardOf)
 		},
-		Progress: func(_, bytes int64) { a.progress.Bytes("", int(bytes)) },
-		Stage:    func(text string) { a.progress.Stage("verify", text) },
+		Planned: func(objects, bytes int64) { a.progress.Planned("", objects, bytes) },
+		Checked: func() { a.progress.Finished("") },
+		Read:    func(bytes int64) { a.progress.Bytes("", int(bytes)) },
+		Stage:   func(text string) { a.progress.Stage("verify", text) },
 	}
 	var problems []error
 	if c.Budget != "" {
@@ -145,7 +148,7 @@ func printAudit(out io.Writer, r mirror.VerifyReport) {
 		if f.Acknowledged != nil {
 			word = "known  "
 		}
-		fmt.Fprintf(out, "%s  %-14s %s: %s\n", word, f.Kind, f.Key, f.Detail)
+		fmt.Fprintf(out, "%s  %-14s %s: %s (%s)\n", word, f.Kind, f.Key, f.Detail, subjectOf(f))
 		switch {
 		case f.Acknowledged != nil:
 			fmt.Fprintf(out, "         acknowledged by %s at %s: %s\n", f.Acknowledged.Who, f.Acknowledged.At.UTC().Format("2006-01-02 15:04 MST"), f.Acknowledged.Reason)
@@ -165,8 +168,12 @@ func printAudit(out io.Writer, r mirror.VerifyReport) {
 		fmt.Fprintf(out, "not checked: %d objects (%d checked not long ago, %d beyond the budget, %d without a checksum at the store, %d archived, %d unreadable), %d pruned versions\n",
 			n.Objects, n.Fresh, n.Budget, n.NoChecksum, n.Archived, n.Unreadable, n.Pruned)
 	}
+	word := "findings"
+	if len(r.Findings) == 1 {
+		word = "finding"
+	}
 	if known := len(r.Findings) - r.Open(); len(r.Findings) > 0 {
-		fmt.Fprintf(out, "%d findings, %d of them acknowledged\n", len(r.Findings), known)
+		fmt.Fprintf(out, "%d %s, %d acknowledged\n", len(r.Findings), word, known)
 	}
 }
 
@@ -184,4 +191,11 @@ func printRepair(out io.Writer, r *mirror.RepairReport) {
 		fmt.Fprintf(out, "open     %s: %s\n", one.Key, one.Reason)
 	}
 	fmt.Fprintf(out, "repair: %d restored, %d lost, %d to be tried again\n", len(r.Restored), len(r.Lost), len(r.Unresolved))
+}
+
+func subjectOf(f audit.Finding) string {
+	if f.Dataset == "" {
+		return "no dataset"
+	}
+	return subject(f.Dataset, f.Version)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -51,19 +52,21 @@ func (c *counts) Counts() mirror.RequestCounts {
 	}
 }
 
-// newApp reads the settings of a command and sets up what is printed while it runs.
-func newApp(flags any, env environment, needs ...string) (*app, error) {
-	settings, err := config.Load(flags, config.Source{Environ: env.environ}, needs...)
+// watched says whether a command is long enough for somebody to watch it.
+type watched bool
+
+// newApp reads the settings of a command, which needs a bucket, and sets up what is printed while
+// it runs.
+func newApp(flags any, env environment, watch watched) (*app, error) {
+	settings, err := config.Load(flags, config.Source{Environ: env.environ}, "bucket")
 	if err != nil {
 		return nil, err
 	}
-	if settings.Bucket != "" {
-		if err := open.Check(settings.Bucket); err != nil {
-			return nil, err
-		}
+	if err := open.Check(settings.Bucket); err != nil {
+		return nil, err
 	}
 	a := &app{environment: env, settings: settings, run: newRun(env.now())}
-	if err := a.startLog(); err != nil {
+	if err := a.startLog(watch); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -76,8 +79,9 @@ func newRun(now time.Time) string {
 	return now.UTC().Format("20060102t150405") + "-" + hex.EncodeToString(random[:])
 }
 
-func (a *app) startLog() error {
-	bars := a.terminal && a.settings.LogFormat != "json" && a.settings.Output == config.OutputText
+func (a *app) startLog(watch watched) error {
+	a.progress = telemetry.Silent{}
+	bars := bool(watch) && a.terminal && a.settings.LogFormat != "json" && a.settings.Output == config.OutputText
 	out := a.err
 	if bars {
 		ticker := time.NewTicker(200 * time.Millisecond)
@@ -92,7 +96,7 @@ func (a *app) startLog() error {
 		return err
 	}
 	a.log = log
-	if !bars {
+	if bool(watch) && !bars {
 		ticker := time.NewTicker(30 * time.Second)
 		lines := telemetry.NewLines(log, ticker.C, a.now)
 		a.progress = lines
@@ -161,7 +165,11 @@ func (a *app) newFeed() (*feed.Client, error) {
 		return nil, err
 	}
 	key := a.settings.APIKey(config.Source{Environ: a.environ})
-	if _, err := key(); err != nil {
+	text, err := key()
+	if err == nil && text == "" {
+		err = errors.New("no API key is set")
+	}
+	if err != nil {
 		return nil, &fault.Error{Op: "read API key", Side: fault.SideConfig, Kind: fault.FeedUnfit, Err: err, Hint: hintFor(err)}
 	}
 	return feed.New(feed.Options{
@@ -220,7 +228,7 @@ func (a *app) passOptions(ctx context.Context) (mirror.Options, error) {
 		Settings: mirror.Settings{
 			Filter: s.Datasets, ShardIndex: s.ShardIndex, ShardOf: s.ShardOf, History: manifest.History(s.History), Full: s.Full,
 			FullEvery: 24 * time.Hour, Overlap: s.FeedOverlap, RebuildWait: s.FeedRebuildWait, LeaseTTL: s.LeaseTTL,
-			OnMajor: manifest.OnMajor(s.PublishOnMajor), Datasets: min(8, s.TransferConcurrency),
+			OnMajor: manifest.OnMajor(s.PublishOnMajor), AtOnce: min(8, s.TransferConcurrency),
 		},
 		Feed: client, FeedURL: s.FeedURL, Store: store, StoreURL: storeURL(s.Bucket), Probe: a.probe,
 		Mover: transfer.New(moving), Manifests: mirror.ManifestReader{Options: moving}, Observer: a.progress, Log: a.log,

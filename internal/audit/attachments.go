@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,13 @@ func (a *auditor) checkAttachments(ctx context.Context) error {
 	wanted := a.attachments.settle()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(a.Workers)
+	var ahead int64
+	for _, want := range wanted {
+		if a.Level.includes(LevelBytes) {
+			ahead += want.size
+		}
+	}
+	a.Planned(int64(len(wanted)), ahead)
 	at := 0
 	for info, err := range a.Reader.List(groupCtx, manifest.AttachmentPrefix, "") {
 		if err != nil {
@@ -52,6 +60,7 @@ func (a *auditor) checkAttachments(ctx context.Context) error {
 	for ; at < len(wanted); at++ {
 		a.missing(wanted[at].expected())
 	}
+	a.noteLoose()
 	return nil
 }
 
@@ -74,8 +83,31 @@ func (a *auditor) orphan(info bucket.Info) {
 	switch {
 	case a.Partial:
 	case len(a.owed) > 0 || a.Now().Sub(info.Modified) < inProgressFor:
-		a.note(Finding{Kind: KindInProgress, Key: info.Key, Detail: "no index names it yet"})
+		a.loose[KindInProgress].add(info)
 	default:
-		a.note(Finding{Kind: KindOrphan, Key: info.Key, Detail: "no index names it"})
+		a.loose[KindOrphan].add(info)
+	}
+}
+
+// looseAttachments are attachments that no index names; there can be thousands.
+type looseAttachments struct {
+	count, bytes int64
+	example      string
+}
+
+func (l *looseAttachments) add(info bucket.Info) {
+	if l.count == 0 {
+		l.example = info.Key
+	}
+	l.count++
+	l.bytes += max(info.Size, 0)
+}
+
+// noteLoose tells of all of them in one line a kind.
+func (a *auditor) noteLoose() {
+	for kind, what := range map[Kind]string{KindInProgress: "no index names them yet: a copy is under way, or was cut short", KindOrphan: "no index names them"} {
+		if loose := a.loose[kind]; loose.count > 0 {
+			a.note(Finding{Kind: kind, Key: loose.example, Detail: fmt.Sprintf("%d attachments like this one (%d bytes): %s", loose.count, loose.bytes, what)})
+		}
 	}
 }

@@ -20,6 +20,7 @@ type Options struct {
 	Level   Level
 	Select  func(dataset string) bool // nil: all
 	Partial bool                      // Select leaves datasets out: attachments of others are no orphans
+	Sharded bool                      // other processes take the datasets that Select leaves out; none may be left for this one
 	Workers int                       // objects read at the same time; 8 when zero
 	Now     func() time.Time
 	// Ledger says when objects were last checked; nil: all are to be checked now. It is asked from
@@ -31,8 +32,11 @@ type Options struct {
 	// Deep says of which versions contents are looked at, as deep as the level goes; of the others
 	// only documents and the inventory are, and no attachments. Nil: all.
 	Deep func(dataset string, n manifest.Number) bool
-	// Progress is told of objects and bytes as they are checked; nil: nobody is.
-	Progress func(objects, bytes int64)
+	// Planned is told of objects and bytes that lie ahead, Checked of each object that is through,
+	// Read of bytes as they are read; nil: nobody is.
+	Planned func(objects, bytes int64)
+	Checked func()
+	Read    func(bytes int64)
 	// Stage names what is looked at; nil: nobody is told.
 	Stage func(text string)
 }
@@ -52,8 +56,14 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Select == nil {
 		o.Select = func(string) bool { return true }
 	}
-	if o.Progress == nil {
-		o.Progress = func(int64, int64) {}
+	if o.Planned == nil {
+		o.Planned = func(int64, int64) {}
+	}
+	if o.Checked == nil {
+		o.Checked = func() {}
+	}
+	if o.Read == nil {
+		o.Read = func(int64) {}
 	}
 	if o.Stage == nil {
 		o.Stage = func(string) {}
@@ -61,7 +71,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Workers <= 0 {
 		o.Workers = 8
 	}
-	a := &auditor{Options: o}
+	a := &auditor{Options: o, loose: map[Kind]*looseAttachments{KindInProgress: {}, KindOrphan: {}}}
 	a.report = Report{Level: o.Level, Started: o.Now(), Findings: []Finding{}, Notes: []Finding{}}
 	err := a.run(ctx)
 	report := a.finish()
@@ -77,7 +87,9 @@ type auditor struct {
 	collector
 	owed        map[string]bool // datasets that some shard still owes
 	attachments digestTable
-	queue       queue // what the ledger lets wait until the stalest is known
+	queue       queue        // what the ledger lets wait until the stalest is known
+	indexes     []namedIndex // in the order of the audit
+	loose       map[Kind]*looseAttachments
 }
 
 func (a *auditor) run(ctx context.Context) error {
@@ -103,6 +115,7 @@ func (a *auditor) run(ctx context.Context) error {
 	if err := a.checkQueue(ctx); err != nil {
 		return err
 	}
+	a.nameAttachments(ctx)
 	return a.acknowledged(ctx)
 }
 
@@ -170,7 +183,19 @@ func (a *auditor) datasets(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(list)
 	list = slices.Compact(list)
-	return slices.DeleteFunc(list, func(dataset string) bool { return !a.Select(dataset) }), nil
+	if len(list) == 0 {
+		return nil, nothingHere("the bucket holds no mirrored dataset", "Check --bucket and its prefix; mirror sync fills it.")
+	}
+	selected := slices.DeleteFunc(slices.Clone(list), func(dataset string) bool { return !a.Select(dataset) })
+	if len(selected) == 0 && !a.Sharded {
+		return nil, nothingHere(fmt.Sprintf("none of the bucket's %d datasets is selected", len(list)), "Check --datasets; mirror status lists the ids.")
+	}
+	return selected, nil
+}
+
+// nothingHere is an audit that would look at nothing: that must not read as clean.
+func nothingHere(what, hint string) error {
+	return &fault.Error{Op: "audit", Side: fault.SideConfig, Kind: fault.Usage, Err: errors.New(what), Hint: hint}
 }
 
 // nextDataset returns the first dataset with a key behind after: one short listing a dataset,

@@ -22,6 +22,12 @@ type version struct {
 // dataset audits one dataset.
 func (a *auditor) dataset(ctx context.Context, dataset string) error {
 	a.Stage(dataset)
+	// The pointer comes first: a pass that publishes meanwhile put the record before it, so that what
+	// the pointer names is in the listing.
+	pointer, err := a.readPointer(ctx, dataset)
+	if err != nil {
+		return err
+	}
 	versions, err := a.versions(ctx, dataset)
 	if err != nil {
 		return err
@@ -29,8 +35,8 @@ func (a *auditor) dataset(ctx context.Context, dataset string) error {
 	if err := a.records(ctx, dataset, versions); err != nil {
 		return err
 	}
-	if err := a.pointer(ctx, dataset, versions); err != nil {
-		return err
+	if pointer != nil {
+		a.pointer(dataset, pointer, versions)
 	}
 	a.unlinked(dataset, versions)
 	if a.Level.includes(LevelInventory) {
@@ -157,22 +163,23 @@ func (a *auditor) unlinked(dataset string, versions []*version) {
 	}
 }
 
-// pointer checks that current/<dataset>.json leads to a whole version.
-func (a *auditor) pointer(ctx context.Context, dataset string, versions []*version) error {
+// readPointer returns current/<dataset>.json, nil when there is none or it cannot be used.
+func (a *auditor) readPointer(ctx context.Context, dataset string) (*state.Pointer, error) {
 	key := manifest.PointerKey(dataset)
 	pointer, _, err := state.Read[state.Pointer](ctx, a.Reader, key)
 	if fault.Is(err, fault.Malformed) {
 		a.find(Finding{Kind: KindPointer, Key: key, Dataset: dataset, Detail: err.Error(), Hint: fault.HintOf(err)})
-		return nil
+		return nil, nil //nolint:nilnil // told
 	}
-	if err != nil || pointer == nil {
-		return err
-	}
+	return pointer, err
+}
+
+// pointer checks that a pointer leads to a whole version.
+func (a *auditor) pointer(dataset string, pointer *state.Pointer, versions []*version) {
 	if detail := pointerProblem(dataset, pointer, versions); detail != "" {
-		a.find(Finding{Kind: KindPointer, Key: key, Dataset: dataset, Version: int64(pointer.Version), Detail: detail,
+		a.find(Finding{Kind: KindPointer, Key: manifest.PointerKey(dataset), Dataset: dataset, Version: int64(pointer.Version), Detail: detail,
 			Hint: "Readers are led wrong. Move them with: mirror rollback " + dataset + " VERSION"})
 	}
-	return nil
 }
 
 func pointerProblem(dataset string, pointer *state.Pointer, versions []*version) string {

@@ -79,7 +79,9 @@ func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, recor
 			return err
 		}
 	}
-	for _, object := range a.named(record, stored) {
+	named := a.named(record, stored)
+	a.plan(named, listed)
+	for _, object := range named {
 		info, there := listed[object.key]
 		delete(listed, object.key)
 		if !there {
@@ -94,6 +96,17 @@ func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, recor
 		}
 	}
 	return a.enterAttachments(ctx, record)
+}
+
+// plan tells what lies ahead: bytes only where the level reads them.
+func (a *auditor) plan(named []expected, listed map[string]bucket.Info) {
+	var bytes int64
+	for _, object := range named {
+		if a.Level.includes(LevelBytes) {
+			bytes += max(listed[object.key].Size, 0)
+		}
+	}
+	a.Planned(int64(len(named)), bytes)
 }
 
 // named returns the objects that a record names, attachments apart.
@@ -140,6 +153,7 @@ func (a *auditor) enterAttachments(ctx context.Context, record manifest.Record) 
 	if index == nil {
 		return nil
 	}
+	a.indexes = append(a.indexes, namedIndex{record.Dataset, record.Version, index.Key})
 	err := a.readIndex(ctx, index.Key, func(row attachments.IndexRow) error {
 		a.attachments.add(row.SHA256, row.Size)
 		return nil
@@ -177,14 +191,16 @@ func (a *auditor) leftovers(dataset string, versions []*version, listed map[stri
 		if !isDocument {
 			n = parsed.Version
 		}
-		kind, detail := a.leftover(dataset, parsed.Table, byNumber[n])
+		kind, detail := a.leftover(dataset, parsed.Table, byNumber[n], info)
 		a.note(Finding{Kind: kind, Key: key, Dataset: dataset, Version: int64(n), Detail: fmt.Sprintf("%s (%d bytes)", detail, info.Size)})
 	}
 }
 
 // leftover says what an object is that no record names; v is its version, nil when there is none.
-func (a *auditor) leftover(dataset, table string, v *version) (Kind, string) {
+func (a *auditor) leftover(dataset, table string, v *version, info bucket.Info) (Kind, string) {
 	switch {
+	case v == nil && a.Now().Sub(info.Modified) < inProgressFor:
+		return KindInProgress, "its version was begun while the audit was under way"
 	case v == nil:
 		return KindOrphan, "no version of this number is known"
 	case v.committed == nil && (a.owed[dataset] || a.Now().Sub(v.changed) < inProgressFor):

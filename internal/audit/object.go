@@ -13,7 +13,7 @@ import (
 
 // object checks one object as deep as the level goes. It returns only errors that end the audit.
 func (a *auditor) object(ctx context.Context, want expected, info bucket.Info) error {
-	defer a.Progress(1, 0)
+	defer a.Checked()
 	a.count(func(c *Checked, _ *NotChecked) { c.Objects++ })
 	switch {
 	case want.size != unknownSize && info.Size >= 0 && info.Size != want.size:
@@ -109,7 +109,7 @@ func (a *auditor) read(ctx context.Context, want expected) (bucket.Tag, error) {
 	defer body.Close() // only read from: nothing can be lost
 	n, err := io.Copy(io.Discard, bucket.VerifyReader(body, want.size, want.sum))
 	a.count(func(c *Checked, _ *NotChecked) { c.Bytes += n })
-	a.Progress(0, n)
+	a.Read(n)
 	return info.Tag, err
 }
 

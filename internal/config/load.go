@@ -31,15 +31,19 @@ func Load(flags any, source Source, needs ...string) (Settings, error) {
 	typed := typedFlags(reflect.ValueOf(flags))
 	environ, problems := readEnviron(source.Environ)
 	var file map[string]value
+	unread := false
 	if name, ok := firstOf("config", typed, environ); ok {
 		var more []error
 		file, more = readFile(name, source)
 		problems = append(problems, more...)
+		unread = file == nil
 	}
 	var settings Settings
 	for _, one := range table() {
 		given, ok := firstOf(one.flag, typed, environ, file)
 		switch {
+		case !ok && unread && slices.Contains(needs, one.flag): // it may stand in the file that could not be read
+			continue
 		case !ok && slices.Contains(needs, one.flag):
 			problems = append(problems, problem(one.yaml, errors.New("it must be given"), fmt.Sprintf("Give it as --%s, %s or %s in the file of --config: %s.", one.flag, one.env(), one.yaml, one.allowed)))
 			continue
@@ -96,10 +100,10 @@ func typedFlags(flags reflect.Value) map[string]value {
 	}
 	for i := range flags.NumField() {
 		field := flags.Type().Field(i)
-		if !field.IsExported() {
+		if !field.IsExported() && !field.Anonymous {
 			continue
 		}
-		if field.Type.Kind() == reflect.Struct {
+		if field.Type.Kind() == reflect.Struct { // a group, perhaps inside a command's own group
 			for name, given := range typedFlags(flags.Field(i)) {
 				out[name] = given
 			}

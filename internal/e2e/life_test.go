@@ -172,12 +172,7 @@ func (w *world) wrongBytesLeaveNothing(d *feedsim.Dataset) {
 	if hits() != 2 || len(r.Failures) != 1 || r.Failures[0].Side != "source" || r.Failures[0].Version != broken || r.Files.Failed != 1 || r.Datasets.Failed != 1 {
 		w.t.Errorf("pass with wrong bytes, met %d times: %+v", hits(), r)
 	}
-	now := w.snapshot()
-	for key := range now.Objects {
-		if strings.HasSuffix(key, "ploti_version="+padded(broken)+"/part-0001.parquet") && strings.HasPrefix(key, "snapshot/") || strings.HasSuffix(key, padded(broken)+"/record.json") {
-			w.t.Errorf("%s stands", key)
-		}
-	}
+	w.lacks("snapshot/ploti_dataset_id="+permits+"/ploti_version="+padded(broken)+"/part-0001.parquet", "versions/"+permits+"/"+padded(broken)+"/record.json")
 	w.published(permits, before)
 	w.feed.ClearScript()
 	w.feed.ResetLog()
@@ -185,9 +180,29 @@ func (w *world) wrongBytesLeaveNothing(d *feedsim.Dataset) {
 		w.t.Errorf("the pass after wrong bytes: %+v", r)
 	}
 	w.published(permits, broken)
+	w.has("snapshot/ploti_dataset_id=" + permits + "/ploti_version=" + padded(broken) + "/part-0001.parquet")
 	for file := range w.feed.Completed() {
 		if !strings.HasSuffix(file, "/"+part) && !strings.HasSuffix(file, "/manifest.json") {
 			w.t.Errorf("%s was fetched again", file)
+		}
+	}
+}
+
+// has wants a key to hold something.
+func (w *world) has(key string) {
+	w.t.Helper()
+	if _, stands := w.snapshot().Objects[key]; !stands {
+		w.t.Errorf("%s is missing", key)
+	}
+}
+
+// lacks wants keys to hold nothing.
+func (w *world) lacks(keys ...string) {
+	w.t.Helper()
+	now := w.snapshot()
+	for _, key := range keys {
+		if _, stands := now.Objects[key]; stands {
+			w.t.Errorf("%s stands", key)
 		}
 	}
 }

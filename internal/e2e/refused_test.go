@@ -136,24 +136,42 @@ func lying(header string) func(*testing.T, testservers.S3) testservers.S3 {
 	}
 }
 
-// TestAnUnreachableBucketIsRefused points at a port where nobody listens.
-func TestAnUnreachableBucketIsRefused(t *testing.T) {
-	t.Parallel()
+// nobody returns the address of a port where nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return listener.Addr().String()
+}
+
+func TestAnUnreachableBucketIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, folderPlace(t), feedsim.Options{})
 	w.dataset(feedsim.DatasetSpec{ID: permits, Character: feedsim.Plain, Rows: 3}, feedsim.ReleaseSpec{})
-	env := append(s3Keys("key", "secret-of-nobody"), "MIRROR_BUCKET=s3://bucket?region=us-east-1&endpoint=http://"+nobody)
+	env := append(s3Keys("key", "secret-of-nobody"), "MIRROR_BUCKET=s3://bucket?region=us-east-1&endpoint=http://"+nobody(t))
 	for _, command := range []string{"doctor", "sync", "status", "verify"} {
 		if said := w.refuses(env, command); !strings.Contains(said, "connection refused") || !strings.Contains(said, "Check") && !strings.Contains(said, "check") {
 			t.Errorf("%s does not say why and what to do: %s", command, said)
 		}
+	}
+}
+
+func TestAnUnreachableFeedIsToldApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, folderPlace(t), feedsim.Options{})
+	for _, command := range []string{"sync", "plan"} {
+		done := w.runWith(4, []string{"MIRROR_FEED_URL=http://" + nobody(t)}, command)
+		if said := done.out + plainLines(done.err); !strings.Contains(said, "connection refused") || !strings.Contains(said, "--feed-url") {
+			t.Errorf("%s does not say why and what to do: %s", command, said)
+		}
+	}
+	if w.stored() != 0 {
+		t.Error("something was stored")
 	}
 }
 

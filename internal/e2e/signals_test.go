@@ -1,11 +1,14 @@
 package e2e_test
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,7 +23,8 @@ const bulky = "ds_bulky"
 // stall in the middle.
 type halfway struct {
 	*world
-	run *run
+	run     *run
+	release func() // lets the bytes go on
 }
 
 const (
@@ -42,8 +46,9 @@ func newHalfway(t *testing.T, at place, flags ...string) *halfway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.feed.Script(feedsim.Rule{Side: feedsim.SideLinks, File: stalledPart, Times: feedsim.Always}, feedsim.Stall(100<<10, nil, 0))
-	h := &halfway{world: w, run: w.start(nil, append([]string{"sync", "--output", "json"}, flags...)...)}
+	released := make(chan struct{})
+	w.feed.Script(feedsim.Rule{Side: feedsim.SideLinks, File: stalledPart, Times: feedsim.Always}, feedsim.Stall(100<<10, released, 0))
+	h := &halfway{world: w, release: sync.OnceFunc(func() { close(released) }), run: w.start(nil, append([]string{"sync", "--output", "json"}, flags...)...)}
 	const others = parts - 1 + documents + 2 // schema and manifest
 	h.until("everything but one part is stored", func() bool { return h.stalled() && w.stored() == before+others })
 	return h
@@ -53,6 +58,9 @@ func newHalfway(t *testing.T, at place, flags ...string) *halfway {
 func (w *world) stored() int {
 	w.t.Helper()
 	root, objects := w.place.files(w.t), 0
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		return 0 // a folder that was never made
+	}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() && !isBelow(filepath.Join(root, "_mirror"), path) {
 			objects++

@@ -65,7 +65,11 @@ func RedactText(text string) string {
 			}
 			return "?" + redactQuery(query)
 		}
-		return RedactURL(link)
+		end := len(strings.TrimRight(link, ").,;:!?]}")) // the sentence's, where nothing secret follows
+		if strings.Contains(link, "?") {
+			end = len(link)
+		}
+		return RedactURL(link[:end]) + link[end:]
 	})
 }
 

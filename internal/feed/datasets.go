@@ -67,6 +67,9 @@ func (l *Listing) take(ask call, items []datasetItem, visit func(Dataset) error)
 			bad := ask.fault(fault.Malformed, item.problem)
 			bad.Object = strconv.Quote(clip(item.ID, 128))
 			bad.Hint = "This dataset cannot be mirrored under such a name or number, the others are. Report it to Ploti."
+			if manifest.CheckDataset(item.ID) == nil {
+				bad.Dataset = item.ID
+			}
 			l.Bad = append(l.Bad, bad)
 			continue
 		}

@@ -216,7 +216,7 @@ func plantedInVersions() []planted {
 		{clause: "SHA256SUMS has a foreign line", key: v5 + "SHA256SUMS", kind: WrongSums, edit: sumsEdit(func(s string) string { return s + sumOf(nil) + "  x\n" })},
 		{clause: "SHA256SUMS has a wrong sum", key: v5 + "SHA256SUMS", kind: WrongSums, edit: sumsEdit(func(s string) string { return sumOf(nil) + s[64:] })},
 		{clause: "SHA256SUMS is in another format", key: v5 + "SHA256SUMS", kind: WrongSums, edit: sumsEdit(func(s string) string { return strings.ReplaceAll(s, "  ", " *") })},
-		{clause: "SHA256SUMS does not end its last line", key: v5 + "SHA256SUMS", kind: WrongSums, edit: sumsEdit(func(s string) string { return strings.TrimSpace(s) })},
+		{clause: "SHA256SUMS does not end its last line", key: v5 + "SHA256SUMS", kind: WrongSums, edit: sumsEdit(strings.TrimSpace)},
 		{clause: "I1 a manifest gives an attachment another size", key: pdfKey(), kind: WrongData, edit: map[string]func(fields){v5 + "manifest.json": otherSizes, v3 + "manifest.json": otherSizes}},
 		{clause: "the index has foreign columns", key: index5, kind: WrongIndex, change: func(m memory) {
 			var out bytes.Buffer

@@ -95,36 +95,30 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
+// says asserts what only a document of this class says.
+func (n note) says(class class) error {
+	switch {
+	case class == classLayout && n.Layout != 1:
+		return fmt.Errorf("layout %d is not 1", n.Layout)
+	case class == classLease && (n.Owner == "" || len(n.Until) == 0):
+		return fmt.Errorf("owner or until is missing")
+	case class == classWithdrawn && (n.From == nil || len(n.Until) == 0):
+		return fmt.Errorf("from or until is missing")
+	}
+	return nil
+}
+
 // checkNote asserts what a document of a class must say. dataset and version are those of its key.
 func checkNote(where place, data []byte) error {
 	var n note
 	if err := decode(data, &n); err != nil {
 		return err
 	}
-	swapped, ofVersion := false, false
-	switch where.class {
-	case classLayout:
-		swapped = true
-		if n.Layout != 1 {
-			return fmt.Errorf("layout %d is not 1", n.Layout)
-		}
-	case classShard:
-		swapped = true
-	case classLease:
-		swapped = true
-		if n.Owner == "" || len(n.Until) == 0 {
-			return fmt.Errorf("owner or until is missing")
-		}
-	case classStored:
-		swapped, ofVersion = true, true
-	case classWithdrawn:
-		swapped, ofVersion = true, true
-		if n.From == nil || len(n.Until) == 0 {
-			return fmt.Errorf("from or until is missing")
-		}
-	case classGone:
-		ofVersion = true
+	if err := n.says(where.class); err != nil {
+		return err
 	}
+	swapped := where.class == classLayout || where.class == classShard || where.class == classLease || where.class == classStored || where.class == classWithdrawn
+	ofVersion := where.class == classStored || where.class == classWithdrawn || where.class == classGone
 	if swapped && n.Revision < 1 {
 		return fmt.Errorf("revision is missing")
 	}

@@ -3,6 +3,7 @@ package parquetinfo
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go/deprecated"
@@ -48,7 +49,7 @@ func columnsOf(nodes []format.SchemaElement) []Column {
 		for range children {
 			node := &nodes[next]
 			next++
-			here := append(path, node.Name)
+			here := slices.Concat(path, []string{node.Name})
 			repeats := repeats
 			if node.RepetitionType.V == format.Repeated {
 				repeats += " repeated"

@@ -30,7 +30,8 @@ type ShardStatus struct {
 	LastAttempt time.Time  `json:"lastAttempt"`
 	LastSuccess *time.Time `json:"lastSuccess"` // null while no pass went through without a failure
 	LastExit    int        `json:"lastExit"`
-	Owed        int        `json:"owed"`
+	Owed        int        `json:"owed"`         // datasets that the next pass looks at whatever the feed lists
+	OwedSome    []string   `json:"owedDatasets"` // the first ten of them
 }
 
 // DatasetStatus is one dataset at a glance.
@@ -54,8 +55,9 @@ type DatasetStatus struct {
 
 // Lag is how far readers are behind what the feed was seen to have released.
 type Lag struct {
-	Versions int     `json:"versions"` // at least so many
-	Seconds  float64 `json:"seconds"`  // since the oldest of them, or the newest where that is not known
+	Versions int     `json:"versions"`
+	AtLeast  bool    `json:"atLeast"` // there may be more: the feed's numbers skip, and only its newest was seen
+	Seconds  float64 `json:"seconds"` // since the oldest of them, or the newest where that is not known
 }
 
 // BuildStatus reads shard documents and pointers. selected narrows it; nil takes all.
@@ -99,7 +101,10 @@ func (s *Status) readShards(ctx context.Context, r bucket.Reader) (map[string]st
 		if shard == nil {
 			continue
 		}
-		one := ShardStatus{Key: info.Key, LastAttempt: shard.LastAttempt, LastExit: shard.LastExit, Owed: len(shard.Owed)}
+		one := ShardStatus{Key: info.Key, LastAttempt: shard.LastAttempt, LastExit: shard.LastExit, Owed: len(shard.Owed), OwedSome: []string{}}
+		for _, owed := range shard.Owed[:min(len(shard.Owed), 10)] {
+			one.OwedSome = append(one.OwedSome, owed.Dataset)
+		}
 		if !shard.LastSuccess.IsZero() {
 			success := shard.LastSuccess
 			one.LastSuccess = &success
@@ -115,9 +120,15 @@ func (s *Status) readShards(ctx context.Context, r bucket.Reader) (map[string]st
 	return lines, nil
 }
 
+// readPointer is a pointer as it was found.
+type readPointer struct {
+	pointer *state.Pointer // nil where there is none that can be read
+	damaged bool           // something stands under its key
+}
+
 // readPointers reads every pointer: an operator may have moved one since the last pass.
-func readPointers(ctx context.Context, r bucket.Reader) (map[string]*state.Pointer, error) {
-	pointers := map[string]*state.Pointer{}
+func readPointers(ctx context.Context, r bucket.Reader) (map[string]readPointer, error) {
+	pointers := map[string]readPointer{}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -132,21 +143,22 @@ func readPointers(ctx context.Context, r bucket.Reader) (map[string]*state.Point
 		}
 		group.Go(func() error {
 			pointer, _, err := state.Read[state.Pointer](ctx, r, info.Key)
-			if err != nil && !fault.Is(err, fault.Malformed) {
+			damaged := fault.Is(err, fault.Malformed)
+			if err != nil && !damaged {
 				return err
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			pointers[dataset] = pointer
+			pointers[dataset] = readPointer{pointer, damaged}
 			return nil
 		})
 	}
 	return pointers, group.Wait()
 }
 
-func datasetStatus(line state.Line, pointer *state.Pointer, now time.Time) DatasetStatus {
-	d := DatasetStatus{Dataset: line.Dataset, State: line.State, Newest: line.Newest, FeedCurrent: line.FeedCurrent, Message: line.Message, CheckedAt: line.CheckedAt}
-	if pointer != nil {
+func datasetStatus(line state.Line, read readPointer, now time.Time) DatasetStatus {
+	d := DatasetStatus{Dataset: line.Dataset, State: line.State, Held: line.Held, Newest: line.Newest, FeedCurrent: line.FeedCurrent, Message: line.Message, CheckedAt: line.CheckedAt}
+	if pointer := read.pointer; pointer != nil {
 		published := pointer.PublishedAt
 		d.Published, d.Schema, d.PublishedAt = pointer.Version, pointer.SchemaVersion.String(), &published
 		d.Held, d.Withdrawn, d.Pinned, d.Retired = pointer.Held, pointer.Withdrawn, pointer.Pinned, pointer.Retired
@@ -157,6 +169,10 @@ func datasetStatus(line state.Line, pointer *state.Pointer, now time.Time) Datas
 		d.State = "ok"
 	}
 	d.Lag = lagOf(d, line, now)
+	if read.damaged || (read.pointer == nil && line.Published != 0) {
+		d.lostPointer(read.damaged)
+		return d
+	}
 	d.explain()
 	return d
 }
@@ -164,16 +180,28 @@ func datasetStatus(line state.Line, pointer *state.Pointer, now time.Time) Datas
 // lagOf says how far readers are behind the version that the feed last called current.
 func lagOf(d DatasetStatus, line state.Line, now time.Time) Lag {
 	var lag Lag
-	if d.Newest > d.Published {
-		lag.Versions++
+	switch {
+	case line.Published == d.Published:
+		lag.Versions = line.Waiting
+	case d.Newest > d.Published: // moved by a person since the versions were counted
+		lag.Versions, lag.AtLeast = 1, true
 	}
 	if d.FeedCurrent > d.Newest {
-		lag.Versions++
+		lag.Versions, lag.AtLeast = lag.Versions+1, true
 	}
 	if lag.Versions > 0 && line.FeedSince != nil {
 		lag.Seconds = now.Sub(*line.FeedSince).Seconds()
 	}
 	return lag
+}
+
+// lostPointer explains a dataset whose pointer is gone or cannot be read, while its versions stand.
+func (d *DatasetStatus) lostPointer(damaged bool) {
+	d.State, d.Next = "damaged", "mirror sync --full"
+	d.Message = "its pointer current/" + d.Dataset + ".json is gone"
+	if damaged {
+		d.Message = "its pointer current/" + d.Dataset + ".json cannot be read: restore it, or remove it first"
+	}
 }
 
 // explain puts a dataset's state into words, with what to type next.
@@ -186,10 +214,13 @@ func (d *DatasetStatus) explain() {
 	case d.State == "not-subscribed" || d.State == "unknown":
 	case d.Pinned:
 		d.State, d.Message, d.Next = "pinned", "rolled back and kept there", "mirror approve "+d.Dataset
+		if d.Held != nil {
+			d.Message += fmt.Sprintf("; an approval also accepts that version %d %s", d.Held.Version, holdText(d.Held))
+		}
 	case d.Held != nil:
 		d.State, d.Message, d.Next = "held", fmt.Sprintf("version %d %s", d.Held.Version, holdText(d.Held)), "mirror approve "+d.Dataset
 	case d.Withdrawn:
-		d.State, d.Message, d.Next = "withdrawn", "the feed took the published version back; its rebuild will follow", "mirror rollback "+d.Dataset+" VERSION"
+		d.State, d.Message = "withdrawn", "the feed took the published version back; its rebuild will follow by itself, mirror rollback leads readers away until then"
 	case d.Published == 0:
 		d.Message, d.Next = "nothing is published yet", "mirror sync"
 	case d.Lag.Versions == 0 && d.PublishedAt != nil:

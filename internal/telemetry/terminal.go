@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ func NewTerminal(out io.Writer, tick <-chan time.Time, now func() time.Time) *Te
 	t := &Terminal{tally: newTally(now), out: out, refresh: make(chan any), ended: make(chan any), stop: make(chan struct{}), done: make(chan struct{})}
 	t.bars = mpb.New(mpb.WithOutput(out), mpb.WithManualRefresh(t.refresh), mpb.WithShutdownNotifier(t.ended), mpb.WithWidth(100))
 	t.bar = t.bars.AddBar(0,
-		mpb.BarExtender(mpb.BarFillerFunc(t.stageLines), true),
+		mpb.BarTopExtender(mpb.BarFillerFunc(t.stageLine)),
 		mpb.BarWidth(24),
 		mpb.PrependDecorators(t.decorator(func(s snapshot) string {
 			return fmt.Sprintf("%d/%d files ", s.files.done, s.files.planned)
@@ -58,14 +59,25 @@ func (t *Terminal) decorator(text func(snapshot) string) decor.Decorator {
 	return decor.Any(func(decor.Statistics) string { return text(t.current()) })
 }
 
-// stageLines draws a line for each of some datasets.
-func (t *Terminal) stageLines(out io.Writer, _ decor.Statistics) error {
-	for _, stage := range head(t.current().stages) {
-		if _, err := fmt.Fprintln(out, stage); err != nil {
-			return err
-		}
+// stageLine draws what some datasets are at. It is one line, and no wider than the terminal: the
+// library counts on that when it moves up to draw the next frame.
+func (t *Terminal) stageLine(out io.Writer, stat decor.Statistics) error {
+	stages := t.current().stages
+	line := strings.Join(head(stages), " | ")
+	if more := len(stages) - maxStages; more > 0 {
+		line += fmt.Sprintf(" | and %d more", more)
 	}
-	return nil
+	_, err := fmt.Fprintln(out, clip(line, stat.AvailableWidth))
+	return err
+}
+
+// clip cuts a line to a width in characters.
+func clip(line string, width int) string {
+	runes := []rune(line)
+	if width <= 0 || len(runes) <= width {
+		return line
+	}
+	return string(runes[:max(width-1, 0)]) + "…"
 }
 
 func (t *Terminal) current() snapshot {

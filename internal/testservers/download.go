@@ -9,96 +9,65 @@ import (
 	"path/filepath"
 	"testing"
 
-	"cloud.google.com/go/storage"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"google.golang.org/api/iterator"
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/azureblob"
+	"gocloud.dev/blob/gcsblob"
+	"gocloud.dev/blob/s3blob"
+	"gocloud.dev/gcp"
+	"google.golang.org/api/option"
 )
 
-// Download copies every object of a bucket into a folder, by the vendor's SDK alone: what a test
-// finds there does not rest on the code that it tests.
+// Download copies every object of a bucket into a folder by gocloud.dev, a client that the
+// product does not use: what a test finds there does not rest on the code that it tests.
 func (s S3) Download(t testing.TB, bucket, dir string) {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context()) // clean-up functions call it too
-	pages := s3.NewListObjectsV2Paginator(s.Client(), &s3.ListObjectsV2Input{Bucket: &bucket})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			t.Fatalf("list bucket on %s: %v", s.Name, err)
-		}
-		for _, object := range page.Contents {
-			answer, err := s.Client().GetObject(ctx, &s3.GetObjectInput{Bucket: &bucket, Key: object.Key})
-			if err != nil {
-				t.Fatalf("get %s on %s: %v", *object.Key, s.Name, err)
-			}
-			keep(t, dir, *object.Key, answer.Body)
-		}
-	}
+	opened, err := s3blob.OpenBucket(t.Context(), s.Client(), bucket, nil)
+	download(t, s.Name, opened, err, dir)
 }
 
-// Download copies every object of a bucket into a folder, by the vendor's SDK alone.
+// Download copies every object of a bucket into a folder by gocloud.dev.
 func (g GCS) Download(t testing.TB, bucket, dir string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // clean-up functions call it too
-	client, err := g.Client(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close() //nolint:errcheck // only read from
-	objects := client.Bucket(bucket).Objects(ctx, nil)
-	for {
-		object, err := objects.Next()
-		if errors.Is(err, iterator.Done) {
-			return
-		}
-		if err != nil {
-			t.Fatalf("list bucket on fake-gcs-server: %v", err)
-		}
-		keep(t, dir, object.Name, readGCS(t, client, bucket, object.Name))
-	}
+	client := gcp.NewAnonymousHTTPClient(gcp.DefaultTransport())
+	opened, err := gcsblob.OpenBucket(ctx, client, bucket, &gcsblob.Options{ClientOptions: []option.ClientOption{option.WithEndpoint(g.Endpoint)}})
+	download(t, "fake-gcs-server", opened, err, dir)
 }
 
-func readGCS(t testing.TB, client *storage.Client, bucket, key string) io.ReadCloser {
-	t.Helper()
-	in, err := client.Bucket(bucket).Object(key).NewReader(context.WithoutCancel(t.Context()))
-	if err != nil {
-		t.Fatalf("get %s on fake-gcs-server: %v", key, err)
-	}
-	return in
-}
-
-// Download copies every blob of a container into a folder, by the vendor's SDK alone.
+// Download copies every blob of a container into a folder by gocloud.dev.
 func (a Azure) Download(t testing.TB, container, dir string) {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context()) // clean-up functions call it too
 	client, err := a.Client()
 	if err != nil {
 		t.Fatal(err)
 	}
-	blobs := client.NewContainerClient(container)
-	pages := blobs.NewListBlobsFlatPager(nil)
-	for pages.More() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			t.Fatalf("list container on azurite: %v", err)
-		}
-		for _, blob := range page.Segment.BlobItems {
-			answer, err := blobs.NewBlobClient(*blob.Name).DownloadStream(ctx, nil)
-			if err != nil {
-				t.Fatalf("get %s on azurite: %v", *blob.Name, err)
-			}
-			keep(t, dir, *blob.Name, answer.Body)
-		}
-	}
+	opened, err := azureblob.OpenBucket(t.Context(), client.NewContainerClient(container), nil)
+	download(t, "azurite", opened, err, dir)
 }
 
-// keep stores an object under its key and closes in.
-func keep(t testing.TB, dir, key string, in io.ReadCloser) {
+func download(t testing.TB, server string, bucket *blob.Bucket, err error, dir string) {
 	t.Helper()
-	if err := keepObject(dir, key, in); err != nil {
-		t.Fatalf("keep %s: %v", key, errors.Join(err, in.Close()))
+	if err != nil {
+		t.Fatalf("open bucket on %s: %v", server, err)
 	}
-	if err := in.Close(); err != nil {
-		t.Fatalf("read %s: %v", key, err)
+	defer bucket.Close()                      //nolint:errcheck // only read from
+	ctx := context.WithoutCancel(t.Context()) // clean-up functions call it too
+	objects := bucket.List(nil)
+	for {
+		object, err := objects.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("list bucket on %s: %v", server, err)
+		}
+		in, err := bucket.NewReader(ctx, object.Key, nil)
+		if err != nil {
+			t.Fatalf("get %s on %s: %v", object.Key, server, err)
+		}
+		if err := errors.Join(keepObject(dir, object.Key, in), in.Close()); err != nil {
+			t.Fatalf("keep %s: %v", object.Key, err)
+		}
 	}
 }
 

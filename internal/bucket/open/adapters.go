@@ -2,6 +2,7 @@ package open
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -36,7 +37,7 @@ func prefix(address *url.URL) string { return strings.Trim(address.Path, "/") }
 // named reports a URL without bucket.
 func (s *settings) named() {
 	if s.address.Host == "" {
-		s.bad = append(s.bad, errors.New("no bucket is named"))
+		s.bad = append(s.bad, fmt.Errorf("the URL names no bucket: want %s://NAME/PREFIX", s.address.Scheme))
 	}
 	if s.address.Port() != "" {
 		s.bad = append(s.bad, errors.New("a port belongs into endpoint="))

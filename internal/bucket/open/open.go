@@ -180,7 +180,7 @@ func (s *settings) problems() error {
 	bad := s.bad
 	for _, name := range sortedNames(s.query) {
 		if !slices.Contains(s.known, name) {
-			bad = append(bad, fmt.Errorf("%q is no setting of %s://", name, s.address.Scheme))
+			bad = append(bad, fmt.Errorf("%q is no setting of %s://%s", name, s.address.Scheme, s.settingsKnown()))
 		} else if len(s.query[name]) > 1 {
 			bad = append(bad, fmt.Errorf("%s is given twice", name))
 		}
@@ -201,4 +201,13 @@ func sortedNames(query url.Values) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// settingsKnown lists the settings that a URL of this scheme may have.
+func (s *settings) settingsKnown() string {
+	if len(s.known) == 0 {
+		return ", which has none"
+	}
+	known := slices.Sorted(slices.Values(s.known))
+	return ", which has " + strings.Join(slices.Compact(known), ", ")
 }

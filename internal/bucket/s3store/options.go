@@ -21,7 +21,9 @@ import (
 // Sizes in bytes.
 const (
 	defaultMaxSinglePut = 1 << 30
-	defaultPartSize     = 8 << 20
+	// defaultPartSize makes 384 parts of 6 GiB. versitygw keeps the list of parts in an extended
+	// attribute, of which ext4 holds less than 4 KiB: 768 parts of 8 MiB could not be completed.
+	defaultPartSize = 16 << 20
 	// largestPart bounds the memory of one upload: two parts are held at a time.
 	largestPart = 64 << 20
 	// mostParts is what the protocol allows.
@@ -29,7 +31,7 @@ const (
 )
 
 // uploadsAtOnce bounds the part buffers of all uploads together.
-const uploadsAtOnce = 4
+const uploadsAtOnce = 2
 
 // Options name a bucket and how to reach it. Credentials come from the SDK's default chain.
 type Options struct {
@@ -60,7 +62,7 @@ type Options struct {
 	ConditionalDelete *bool
 
 	MaxSinglePut int64 // greater objects go in parts, bytes; 0: 1 GiB
-	PartSize     int64 // bytes; 0: 8 MiB, more where the protocol's 10,000 parts would not do
+	PartSize     int64 // bytes; 0: 16 MiB, more where the protocol's 10,000 parts would not do
 
 	// Retry is how often a part or the completion of an upload is sent again.
 	Retry bucket.Policy

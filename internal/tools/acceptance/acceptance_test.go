@@ -146,3 +146,20 @@ func TestWeighingFindsRemnants(t *testing.T) {
 		t.Error("a server without data is no error")
 	}
 }
+
+func TestResultsOfGoTestAreCounted(t *testing.T) {
+	out := []byte(`{"Action":"build-output","Output":"missing go.sum entry\n"}
+{"Action":"run","Test":"TestA"}
+{"Action":"pass","Test":"TestA"}
+{"Action":"skip","Test":"TestB"}
+{"Action":"fail","Test":"TestC"}
+{"Action":"fail"}
+`)
+	counts := countTests(out)
+	if counts["pass"] != 1 || counts["skip"] != 1 || counts["fail"] != 1 {
+		t.Errorf("counted %v", counts)
+	}
+	if text := lastOutput(out); text != "missing go.sum entry" {
+		t.Errorf("the output is %q", text)
+	}
+}

@@ -57,7 +57,10 @@ func most(counts map[string]int) (int, string) {
 func (s *stage) wantOnce(feed *feedsim.Feed) {
 	completed := feed.Completed()
 	count, name := most(completed)
-	s.want(count == 1, "%d files fetched, each at most %d time(s) (%s)", len(completed), count, name)
+	if count == 1 {
+		name = "" // any of them
+	}
+	s.want(count == 1, "%d files fetched, each at most %d time(s) %s", len(completed), count, name)
 	violations := feed.ViolationsSeen()
 	s.want(len(violations) == 0, "%d requests broke a rule of the links host", len(violations))
 }
@@ -65,14 +68,14 @@ func (s *stage) wantOnce(feed *feedsim.Feed) {
 // invariants wants a folder to keep every promise, read from its files alone.
 func (s *stage) invariants(folder string) {
 	violations := invariant.Check(invariant.Folder(folder))
-	s.want(len(violations) == 0, "invariant checker: %d violations %s", len(violations), firstOf(violations))
+	s.want(len(violations) == 0, "invariant checker: %d violations%s", len(violations), firstOf(violations))
 }
 
 func firstOf(violations []invariant.Violation) string {
 	if len(violations) == 0 {
 		return ""
 	}
-	return "(" + violations[0].String() + ")"
+	return " (" + violations[0].String() + ")"
 }
 
 // files returns the sizes of all regular files below a folder.

@@ -137,19 +137,14 @@ func (w *badWorld) judge(name string, exit int, change func(*badWorld) (func() e
 	if err != nil {
 		return err
 	}
-	lost := invariant.Compare(before, after)
-	broken := invariant.Check(invariant.Folder(w.folder))
-	named := len(e.report.Failures) > 0
-	for _, f := range e.report.Failures {
-		// What fails the list of datasets has no object but the list.
-		named = named && f.Message != "" && f.Hint != "" && f.Side != "" && (f.Object != "" || f.Dataset == "")
-	}
+	named := e.namesAll()
 	if !named {
 		w.want(false, "%s: object, side, message or fix is missing: %s", name, e.complaint())
 	}
+	violations := len(invariant.Compare(before, after)) + len(invariant.Check(invariant.Folder(w.folder)))
 	pointers := maps.Equal(pointersOf(before, "ds_permits"), pointersOf(after, "ds_permits"))
-	w.want(e.exit == exit && named && pointers && len(lost)+len(broken) == 0, "%s: exit %d; each of %d failures has object, side, message and fix: %s; %d violations; pointer kept: %s",
-		name, e.exit, len(e.report.Failures), yesNo(named), len(lost)+len(broken), yesNo(pointers))
+	w.want(e.exit == exit && named && pointers && violations == 0, "%s: exit %d; each of %d failures has object, side, message and fix: %s; %d violations; pointer kept: %s",
+		name, e.exit, len(e.report.Failures), yesNo(named), violations, yesNo(pointers))
 	if err := undo(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -158,6 +153,17 @@ func (w *badWorld) judge(name string, exit int, change func(*badWorld) (func() e
 		w.want(false, "%s: once the feed is well again, exit %d", name, again.exit)
 	}
 	return err
+}
+
+// namesAll reports whether there are failures, and each says what, where, why and what to do.
+func (e ended) namesAll() bool {
+	for _, f := range e.report.Failures {
+		// What fails the list of datasets has no object but the list.
+		if f.Message == "" || f.Hint == "" || f.Side == "" || (f.Object == "" && f.Dataset != "") {
+			return false
+		}
+	}
+	return len(e.report.Failures) > 0
 }
 
 // pointersOf returns the pointer of a dataset: it must not move to a version that failed.

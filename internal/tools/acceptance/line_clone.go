@@ -75,8 +75,10 @@ func (s *stage) make(ctx context.Context, dir string, env []string, target strin
 		return 0, fmt.Errorf("make %s: %w: %s", target, err, out[max(0, len(out)-1500):])
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	s.note("make %s ended with 0: %s", target, lines[len(lines)-1])
-	return time.Since(began), nil
+	took := time.Since(began)
+	used := command.ProcessState.UserTime() + command.ProcessState.SystemTime()
+	s.note("make %s ended with 0 after %s of processor time: %s", target, used.Round(time.Second), lines[len(lines)-1])
+	return took, nil
 }
 
 // goTests: the tests of the repository that are about bad input.
@@ -96,9 +98,25 @@ func goTests(ctx context.Context, s *stage) error {
 			return fmt.Errorf("run go test: %w", err)
 		}
 		counts := countTests(out)
+		if err != nil {
+			s.want(false, "%s", lastOutput(out))
+		}
 		s.want(err == nil && counts["pass"] > 0 && counts["fail"]+counts["skip"] == 0, "%s: %d tests passed, %d failed, %d skipped %s", one[0], counts["pass"], counts["fail"], counts["skip"], strings.TrimSpace(stderr.String()))
 	}
 	return nil
+}
+
+// lastOutput returns the end of what was printed, by tests or by the compiler.
+func lastOutput(out []byte) string {
+	var printed strings.Builder
+	for line := range bytes.Lines(out) {
+		var event struct{ Output string }
+		if json.Unmarshal(line, &event) == nil {
+			printed.WriteString(event.Output)
+		}
+	}
+	text := strings.TrimSpace(printed.String())
+	return text[max(0, len(text)-500):]
 }
 
 // countTests counts the results of tests in the output of go test -json.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,7 +34,11 @@ func (b *bench) anonymous(text string) string {
 
 // cell makes a text fit into a cell of a Markdown table.
 func cell(lines []string) string {
-	text := strings.Join(lines, "\n")
+	var trimmed []string
+	for _, line := range lines {
+		trimmed = append(trimmed, strings.TrimSpace(line))
+	}
+	text := strings.Join(trimmed, "\n")
 	text = strings.NewReplacer("|", `\|`, "\r", "", "<", "&lt;").Replace(text)
 	return strings.ReplaceAll(text, "\n", "<br>")
 }
@@ -66,7 +71,7 @@ func (b *bench) render(ctx context.Context, t table) (string, error) {
 			fmt.Fprintf(&out, "| %s | %s | | not run | - |\n", r.line.number, cell([]string{r.line.title}))
 			continue
 		}
-		measured := append(r.result.measured, fmt.Sprintf("(%s)", r.result.took.Round(100*time.Millisecond)))
+		measured := append(slices.Clone(r.result.measured), fmt.Sprintf("(%s)", r.result.took.Round(100*time.Millisecond)))
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", r.line.number, cell([]string{r.line.title}), cell(codes(r.result.commands)), cell(measured), yesNo(r.result.met()))
 	}
 	return b.anonymous(out.String()), nil

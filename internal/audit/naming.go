@@ -1,0 +1,47 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"feedmirror/attachments"
+	"feedmirror/manifest"
+)
+
+// namedIndex is the attachment index of one version.
+type namedIndex struct {
+	dataset string
+	version manifest.Number
+	key     string
+}
+
+var errAllNamed = errors.New("all are named")
+
+// nameAttachments tells for each finding about an attachment which version names it, and by which
+// name: a hash alone says little to a person. The newest version that names it is told.
+func (a *auditor) nameAttachments(ctx context.Context) {
+	unnamed := map[manifest.SHA256][]int{}
+	for at, finding := range a.report.Findings {
+		key, ok := manifest.ParseDataKey(finding.Key)
+		if ok && finding.Dataset == "" && !key.SHA256.IsZero() {
+			unnamed[key.SHA256] = append(unnamed[key.SHA256], at)
+		}
+	}
+	for at := len(a.indexes) - 1; at >= 0 && len(unnamed) > 0; at-- {
+		index := a.indexes[at]
+		// An index that cannot be read is a finding already; the next one may name them too.
+		_ = a.readIndex(ctx, index.key, func(row attachments.IndexRow) error {
+			for _, finding := range unnamed[row.SHA256] {
+				f := &a.report.Findings[finding]
+				f.Dataset, f.Version = index.dataset, int64(index.version)
+				f.Detail += fmt.Sprintf("; it is %s, named %s", manifest.Quote(row.Filename), manifest.Quote(row.Name))
+			}
+			delete(unnamed, row.SHA256)
+			if len(unnamed) == 0 {
+				return errAllNamed
+			}
+			return nil
+		})
+	}
+}
