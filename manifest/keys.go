@@ -79,6 +79,10 @@ func LeaseKey(dataset string) string { return "_mirror/leases/" + dataset + ".js
 // DecisionsPrefix is where an operator's decisions about a dataset stand, in time order.
 func DecisionsPrefix(dataset string) string { return "_mirror/decisions/" + dataset + "/" }
 
+// BucketDecisions stands for the dataset in the key of a decision about something that belongs to no
+// dataset, such as an attachment. No dataset can be called so.
+const BucketDecisions = "_bucket"
+
 // The documents of the mirror itself.
 const (
 	LayoutKey    = "_mirror/layout.json"
@@ -86,5 +90,6 @@ const (
 	ShardsPrefix = "_mirror/shards/"
 	RunsPrefix   = "_mirror/runs/"
 	AuditsPrefix = "_mirror/audits/"
+	LedgerPrefix = "_mirror/audits/ledger/" // Parquet: when each object was last checked
 	DoctorPrefix = "_mirror/doctor/"
 )

@@ -85,6 +85,9 @@ func (w *worker) run(ctx context.Context) {
 		w.end(ctx, err)
 		return
 	}
+	if w.pointer != nil && w.pointer.Retired {
+		return // a person decided that the feed is not asked about it
+	}
 	err := w.list(ctx)
 	if err == nil {
 		err = w.checkHeld(ctx)
@@ -409,6 +412,8 @@ func (w *worker) stateOf(line *state.Line) {
 	case w.owe != "":
 		line.State, line.Message = "owed", w.owe
 	case line.State == "not-subscribed" && w.line.State == "not-subscribed", line.State == "unknown":
+	case w.pointer != nil && w.pointer.Retired:
+		line.State, line.Message = "retired", ""
 	case line.Withdrawn:
 		line.State, line.Message = "withdrawn", ""
 	case line.Held != nil:

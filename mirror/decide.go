@@ -24,7 +24,7 @@ type DecideOptions struct {
 	Reason  string
 }
 
-// Approve accepts what holds a dataset back, or lifts a rollback's pin: it is written down first,
+// Approve accepts what holds a dataset back, or lifts a rollback's pin or a retirement: it is written down first,
 // then carried out, and finished by the next pass if this process dies in between.
 func Approve(ctx context.Context, o DecideOptions, dataset string) (state.Change, error) {
 	d, err := loadDataset(ctx, o.Docs, dataset)
@@ -32,7 +32,7 @@ func Approve(ctx context.Context, o DecideOptions, dataset string) (state.Change
 		return state.Change{}, err
 	}
 	hold := d.hold(o.OnMajor)
-	if hold == nil && (d.pointer == nil || !d.pointer.Pinned) {
+	if hold == nil && (d.pointer == nil || !d.pointer.Pinned && !d.pointer.Retired) {
 		return state.Change{}, &fault.Error{Op: "approve", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
 			Err: fmt.Errorf("nothing of it is held"), Hint: "mirror status shows what waits for a person."}
 	}
@@ -72,6 +72,24 @@ func prunedError(dataset string, n manifest.Number, pruned bool) error {
 	}
 	return &fault.Error{Op: "roll back", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
 		Err: fmt.Errorf("the files of version %d were pruned", n), Hint: "Readers stay where they are."}
+}
+
+// Retire ends the mirroring of a dataset until it is approved again: no pass asks the feed about it,
+// and its absence there is no failure. Everything that is mirrored stays, and so do its readers.
+func Retire(ctx context.Context, o DecideOptions, dataset string) (state.Change, error) {
+	d, err := loadDataset(ctx, o.Docs, dataset)
+	if err != nil {
+		return state.Change{}, err
+	}
+	if d.pointer == nil || d.pointer.Retired {
+		cause := "nothing of it is published, so that no reader needs to be told"
+		if d.pointer != nil {
+			cause = "it is retired already"
+		}
+		return state.Change{}, &fault.Error{Op: "retire", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+			Err: errors.New(cause), Hint: "mirror status shows the datasets. To leave one out from the start, name others with --datasets."}
+	}
+	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRetire, Version: d.pointer.Version})
 }
 
 // wholeVersions lists the newest versions that a rollback can lead to.
@@ -131,6 +149,9 @@ func tryObey(ctx context.Context, docs state.Documents, pause state.Pause, datas
 			return state.Change{}, err
 		}
 		return publication.Rollback(ctx, docs, pause, decision.Key, target)
+	}
+	if decision.Action == state.ActionRetire {
+		return publication.Retire(ctx, docs, pause, decision.Key)
 	}
 	publication.Committed = d.candidates
 	return publication.Approve(ctx, docs, pause, decision.Key, decision.Decision)

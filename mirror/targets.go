@@ -204,6 +204,13 @@ func (p *pass) askForMissing(ctx context.Context, items map[string]feed.Dataset,
 		if _, listed := items[id]; listed {
 			continue
 		}
+		if line := p.lineOf(id); line.State == "retired" {
+			if !targets[id].owed { // else a decision may take it up again: its worker asks
+				delete(targets, id)
+				p.settle(line, true)
+			}
+			continue
+		}
 		delete(targets, id)
 		if item, ok := p.askByName(ctx, id); ok {
 			targets[id] = target{dataset: id, current: item.Current, since: item.PublishedAt, full: true}

@@ -96,6 +96,12 @@ func ReadBack(ctx context.Context, r bucket.Reader, object Object) error {
 	return nil
 }
 
+// Attest returns what the store says of an object that it holds with the right bytes: by the sha256
+// that the store keeps, else by reading it. Other bytes are a fault.Conflict.
+func Attest(ctx context.Context, r bucket.Reader, object Object) (StoredObject, error) {
+	return verifyObject(ctx, r, object)
+}
+
 func otherBytes(key string, cause error) error {
 	return &fault.Error{Op: "verify object", Object: key, Side: fault.SideBucket, Kind: fault.Conflict, Err: cause,
 		Hint: "An object without a record holds other bytes than the manifest names. Clear it with: mirror prune --uncommitted DATASET VERSION"}

@@ -87,9 +87,14 @@ func PendingDecisions(ctx context.Context, r bucket.Reader, dataset string, poin
 		if err != nil {
 			return nil, err
 		}
-		if decision != nil && (decision.Action == ActionApprove || decision.Action == ActionRollback) {
+		if decision != nil && decision.moves() {
 			pending = append(pending, NamedDecision{Key: info.Key, Decision: *decision})
 		}
 	}
 	return pending, nil
+}
+
+// moves reports whether a pointer has to obey a decision; others only say something.
+func (d Decision) moves() bool {
+	return d.Action == ActionApprove || d.Action == ActionRollback || d.Action == ActionRetire
 }

@@ -31,6 +31,7 @@ type Pointer struct {
 	Held            *Held                  `json:"held"`
 	Withdrawn       bool                   `json:"withdrawn"`
 	Pinned          bool                   `json:"pinned"`
+	Retired         bool                   `json:"retired,omitempty"` // by a decision: no pass asks the feed about it
 	// Decisions are the keys of the decisions that this pointer already obeys, newest last; at
 	// most maxDecisions of them.
 	Decisions []string `json:"decisions,omitempty"`
@@ -128,8 +129,10 @@ type Action string
 
 // The actions.
 const (
-	ActionApprove  Action = "approve"
-	ActionRollback Action = "rollback"
+	ActionApprove     Action = "approve"
+	ActionRollback    Action = "rollback"
+	ActionRetire      Action = "retire"      // passes leave the dataset alone until it is approved
+	ActionAcknowledge Action = "acknowledge" // of a finding of an audit; moves nothing
 )
 
 // Decision is _mirror/decisions/<dataset>/<time>-<run>.json: written before it is carried out,
@@ -139,8 +142,18 @@ type Decision struct {
 	Action  Action          `json:"action"`
 	Version manifest.Number `json:"version,omitempty"` // rollback: where to
 	Hold    *manifest.Hold  `json:"hold,omitempty"`    // approve: what was accepted
+	Finding *AuditFinding   `json:"finding,omitempty"` // acknowledge: what was taken note of
 	Reason  string          `json:"reason,omitempty"`
 	Who     string          `json:"who"`
 	At      time.Time       `json:"at"`
 	Run     string          `json:"run"`
+}
+
+// AuditFinding is a finding of an audit as a decision names it.
+type AuditFinding struct {
+	ID      string          `json:"id"`
+	Kind    string          `json:"kind"`
+	Key     string          `json:"key"`
+	Version manifest.Number `json:"version,omitempty"`
+	Detail  string          `json:"detail"`
 }

@@ -52,6 +52,9 @@ func Publish(ctx context.Context, docs Documents, pause Pause, p Publication) (C
 		if standing == nil && !p.FirstReady {
 			return nil, nil //nolint:nilnil // nothing to publish yet
 		}
+		if standing != nil && standing.Retired {
+			return nil, nil //nolint:nilnil // it stays where it is
+		}
 		target, hold := manifest.NextPublication(publishedOf(standing), p.candidates(), p.OnMajor)
 		waits = hold
 		return p.next(standing, target, hold)
@@ -79,7 +82,7 @@ func (p Publication) Approve(ctx context.Context, docs Documents, pause Pause, k
 			}
 			next = clonePointer(standing)
 		}
-		next.Pinned = false
+		next.Pinned, next.Retired = false, false
 		next.obey(key)
 		return next, nil
 	})
@@ -109,6 +112,23 @@ func (p Publication) Rollback(ctx context.Context, docs Documents, pause Pause, 
 		next := p.pointTo(standing, target)
 		_, hold := manifest.NextPublication(manifest.Published{Version: next.Version, Schema: next.SchemaVersion, Pinned: true}, p.candidates(), p.OnMajor)
 		next.Held, next.Pinned = p.heldSince(standing, hold), true
+		next.obey(key)
+		return next, nil
+	})
+}
+
+// Retire carries out a decision to leave a dataset alone. Its readers stay where they are.
+func (p Publication) Retire(ctx context.Context, docs Documents, pause Pause, key string) (Change, error) {
+	return p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
+		if standing == nil {
+			return nil, &fault.Error{Op: "retire", Object: p.Dataset, Side: fault.SideBucket, Kind: fault.NotFound,
+				Err: fmt.Errorf("nothing is published yet")}
+		}
+		if slices.Contains(standing.Decisions, key) {
+			return nil, nil //nolint:nilnil // obeyed already
+		}
+		next := clonePointer(standing)
+		next.Retired = true
 		next.obey(key)
 		return next, nil
 	})
@@ -187,6 +207,7 @@ func (p Publication) pointTo(standing *Pointer, c Committed) *Pointer {
 		if standing.Version != next.Version {
 			next.leave(standing.Version, p.Now)
 		}
+		next.Retired = standing.Retired
 	}
 	for _, file := range record.Files {
 		switch file.Kind {

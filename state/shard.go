@@ -66,7 +66,7 @@ type Recent struct {
 // Line is what the last pass knew of a dataset.
 type Line struct {
 	Dataset     string            `json:"dataset"`
-	State       string            `json:"state"` // ok, held, withdrawn, failed, not-subscribed, unknown, busy
+	State       string            `json:"state"` // ok, held, withdrawn, failed, owed, retired, not-subscribed, unknown
 	Published   manifest.Number   `json:"published"`
 	Newest      manifest.Number   `json:"newest"`      // highest committed
 	Waiting     int               `json:"waiting"`     // committed versions above the published one

@@ -60,6 +60,25 @@ func (c *rollbackCommand) Run(ctx context.Context, env environment) (int, error)
 	})
 }
 
+type retireCommand struct {
+	decisionFlags
+	Dataset string `arg:"" help:"The dataset's id, as mirror status shows it."`
+}
+
+// Help is printed below the flags' list.
+func (retireCommand) Help() string {
+	return `For a dataset that is no longer subscribed or wanted: no pass asks the feed about it, and its absence there is no failure.
+Everything that is mirrored stays, its readers too, and mirror verify goes on to check it. mirror approve takes it up again.
+
+Example:
+  mirror retire ds_orange_fl_building_permits --bucket file:///srv/feeds --reason 'contract ended'`
+}
+
+// Run implements command.
+func (c *retireCommand) Run(ctx context.Context, env environment) (int, error) {
+	return decide(ctx, env, c, c.Reason, c.Dataset, mirror.Retire)
+}
+
 func decide(ctx context.Context, env environment, flags any, reason, dataset string,
 	carryOut func(context.Context, mirror.DecideOptions, string) (state.Change, error)) (int, error) {
 	a, err := newApp(flags, env, false)
@@ -93,6 +112,9 @@ func decide(ctx context.Context, env environment, flags any, reason, dataset str
 	fmt.Fprintln(env.out)
 	if after.Held != nil {
 		fmt.Fprintf(env.out, "version %d is held (%s)\n", after.Held.Version, after.Held.Reason)
+	}
+	if after.Retired {
+		fmt.Fprintf(env.out, "it is retired: no pass asks the feed about it until: mirror approve %s\n", dataset)
 	}
 	if after.Pinned {
 		fmt.Fprintf(env.out, "it stays there until: mirror approve %s\n", dataset)

@@ -37,6 +37,7 @@ func TestScripts(t *testing.T) {
 			"exits":      exitsCommand,
 			"json":       jsonCommand,
 			"flip":       flipCommand,
+			"finding":    findingCommand,
 			"invariants": invariantsCommand,
 			"sha256sum":  sumsCommand,
 		},
@@ -90,6 +91,10 @@ func feedCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 	case "rebuilding":
 		feed.Dataset(args[1]).Rebuilding(true)
+	case "rewrite":
+		number, err := strconv.ParseInt(args[2], 10, 64)
+		ts.Check(err)
+		ts.Check(feed.Dataset(args[1]).RewriteHistory(number))
 	case "refuse":
 		code, err := strconv.Atoi(args[2])
 		ts.Check(err)
@@ -187,6 +192,17 @@ func flipCommand(ts *testscript.TestScript, _ bool, args []string) {
 	data[len(data)/2] ^= 1
 	ts.Check(os.Chmod(matches[0], 0o644))
 	ts.Check(os.WriteFile(matches[0], data, 0o644))
+}
+
+// findingCommand keeps the id of the first finding on standard output, which is JSON, as $FINDING.
+func findingCommand(ts *testscript.TestScript, _ bool, _ []string) {
+	var report struct {
+		Findings []struct{ ID string } `json:"findings"`
+	}
+	if err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &report); err != nil || len(report.Findings) == 0 {
+		ts.Fatalf("no finding on standard output (%v)", err)
+	}
+	ts.Setenv("FINDING", report.Findings[0].ID)
 }
 
 // invariantsCommand wants the bucket to keep every promise, read from its files alone.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"feedmirror/internal/audit"
+	"feedmirror/internal/bucket"
 	"feedmirror/internal/config"
 	"feedmirror/internal/fault"
 	"feedmirror/internal/telemetry"
@@ -15,11 +17,18 @@ import (
 
 type verifyCommand struct {
 	config.FileFlags
+	config.FeedFlags
 	config.BucketFlags
+	config.ShardFlags
+	config.TransferFlags
 	config.OutputFlags
-	Level    string   `default:"bytes" enum:"chain,inventory,checksum,bytes" help:"How deep to look: chain (documents and hashes of records), inventory (+ every object and its size), checksum (+ what the store itself keeps), bytes (+ reads and hashes everything)."`
-	Datasets []string `name:"datasets" placeholder:"GLOB,..." help:"Audit only datasets whose id matches one of these globs."`
-	Workers  int      `default:"8" help:"Objects read at the same time."`
+	Level       string   `default:"bytes" enum:"chain,inventory,checksum,bytes" help:"How deep to look: chain (documents and hashes of records), inventory (+ every object and its size), checksum (+ what the store itself keeps), bytes (+ reads and hashes everything)."`
+	Datasets    []string `name:"datasets" placeholder:"GLOB,..." help:"Audit only datasets whose id matches one of these globs."`
+	Workers     int      `default:"8" help:"Objects read at the same time."`
+	Repair      bool     `help:"Restore what is missing or wrong: from older versions that the store keeps, else from the feed while it has the version. What is lost is named."`
+	AgainstFeed bool     `help:"Compare every version that the feed still has with the one that was committed. Writes nothing."`
+	Budget      string   `placeholder:"SIZE" help:"Read about so many bytes, such as 50GiB, the objects first whose last check is longest ago. Repeated runs read everything."`
+	MaxAge      string   `placeholder:"30d" help:"With a budget or without: an object that was found good within this time is not read again."`
 }
 
 // Help is printed below the flags' list.
@@ -27,67 +36,161 @@ func (verifyCommand) Help() string {
 	return `Examples:
   mirror verify --bucket file:///srv/feeds
   mirror verify --bucket s3://my-bucket/feeds --level inventory --output json
+  mirror verify --bucket s3://my-bucket/feeds --budget 50GiB --max-age 30d
+  mirror verify --bucket s3://my-bucket/feeds --repair
 
-Exit code 3 says that something was found. What could not be checked is counted as not checked. An object whose tag at the
+Exit code 3 says that something was found, 6 that the budget ended before everything that was due was read: run it
+again. What could not be checked is counted as not checked. An object whose tag at the
 store is another one than when it was committed is read at the levels below bytes too: of a bucket that was copied, all are.`
 }
 
+// defaultMaxAge is how long a check lasts where only a budget is given.
+const defaultMaxAge = 30 * 24 * time.Hour
+
 // Run implements command.
 func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
-	if c.Workers < 1 {
-		return 0, &fault.Error{Op: "read setting", Object: "workers", Side: fault.SideConfig, Kind: fault.Usage, Err: fmt.Errorf("%d from --workers: want at least 1", c.Workers)}
-	}
 	a, err := newApp(c, env, true)
 	if err != nil {
 		return 0, err
 	}
 	defer a.close()
+	options, err := c.options(a)
+	if err != nil {
+		return 0, err
+	}
 	store, err := a.openBucket(ctx, true)
 	if err != nil {
 		return 0, err
 	}
-	defer store.Close() //nolint:errcheck // only read from
-	report, err := audit.Run(ctx, audit.Options{
-		Reader: store, Level: audit.Level(c.Level), Workers: c.Workers, Now: a.now, Partial: len(c.Datasets) > 0,
-		Select:  func(dataset string) bool { return mirror.InFilter(dataset, c.Datasets) },
+	defer store.Close() //nolint:errcheck // nothing is buffered in a store
+	options.Store, options.Audit.Reader = store, store
+	if c.Repair {
+		options.Repair = a.repairOptions(store, options.Audit.Select)
+	}
+	if c.AgainstFeed {
+		if options.Against, err = a.newFeed(); err != nil {
+			return 0, err
+		}
+	}
+	report, err := mirror.Verify(ctx, options)
+	a.close()
+	if err != nil && report.Repair == nil {
+		return 0, err
+	}
+	if a.settings.Output == config.OutputJSON {
+		err = errors.Join(err, printJSON(env, report))
+	} else {
+		printAudit(env.out, report)
+	}
+	return report.Exit, err
+}
+
+// options returns what the flags say, without the bucket.
+func (c *verifyCommand) options(a *app) (mirror.VerifyOptions, error) {
+	s := a.settings
+	o := mirror.VerifyOptions{Pause: pause, Log: a.log, Run: a.run, Tool: "mirror " + version}
+	o.Audit = audit.Options{
+		Level: audit.Level(c.Level), Workers: c.Workers, Now: a.now, Partial: len(c.Datasets) > 0 || s.ShardOf > 1, Sharded: s.ShardOf > 1,
+		Select: func(dataset string) bool {
+			return mirror.InFilter(dataset, c.Datasets) && mirror.InShard(dataset, s.ShardIndex, s.ShardOf)
+		},
 		Planned: func(objects, bytes int64) { a.progress.Planned("", objects, bytes) },
 		Checked: func() { a.progress.Finished("") },
 		Read:    func(bytes int64) { a.progress.Bytes("", int(bytes)) },
 		Stage:   func(text string) { a.progress.Stage("verify", text) },
-	})
-	a.close()
-	if err != nil {
-		return 0, err
 	}
-	if a.settings.Output == config.OutputJSON {
-		return report.Exit, printJSON(env, report)
+	var problems []error
+	if c.Budget != "" {
+		var err error
+		if o.Audit.Budget, err = config.ParseSize(c.Budget); err != nil || o.Audit.Budget == 0 {
+			problems = append(problems, badFlag("--budget", c.Budget, "a size above 0, such as 50GiB"))
+		}
+		o.MaxAge = defaultMaxAge
 	}
-	printAudit(env.out, report)
-	return report.Exit, nil
+	if c.MaxAge != "" {
+		var err error
+		if o.MaxAge, err = config.ParseDuration(c.MaxAge); err != nil || o.MaxAge == 0 {
+			problems = append(problems, badFlag("--max-age", c.MaxAge, "a time above 0, such as 30d"))
+		}
+	}
+	if c.Workers < 1 || c.Workers > 256 {
+		problems = append(problems, badFlag("--workers", fmt.Sprint(c.Workers), "a whole number from 1 to 256"))
+	}
+	return o, errors.Join(problems...)
 }
 
-func printAudit(out io.Writer, r audit.Report) {
+func badFlag(flag, given, want string) error {
+	return &fault.Error{Op: "read command line", Object: flag, Side: fault.SideConfig, Kind: fault.Usage, Err: fmt.Errorf("%q: want %s", given, want)}
+}
+
+// repairOptions returns what a repair works with. The feed is not asked before it is needed.
+func (a *app) repairOptions(store bucket.Store, selected func(string) bool) *mirror.RepairOptions {
+	return &mirror.RepairOptions{
+		Store: store, Versions: bucket.VersionsOf(store), FeedURL: a.settings.FeedURL, Select: selected, Pause: pause, Now: a.now,
+		Feed: func() (mirror.RepairFeed, error) {
+			client, err := a.newFeed()
+			if err != nil {
+				return mirror.RepairFeed{}, err
+			}
+			moving, err := a.transferOptions(store, client)
+			return mirror.RepairFeed{Signer: client, Transfer: moving}, err
+		},
+	}
+}
+
+func printAudit(out io.Writer, r mirror.VerifyReport) {
 	for _, note := range r.Notes {
 		fmt.Fprintf(out, "note     %-14s %s: %s\n", note.Kind, note.Key, note.Detail)
 	}
+	printRepair(out, r.Repair)
 	for _, f := range r.Findings {
-		fmt.Fprintf(out, "finding  %-14s %s: %s (%s)\n", f.Kind, f.Key, f.Detail, subjectOf(f))
-		if f.Hint != "" {
-			fmt.Fprintf(out, "         %s\n", f.Hint)
+		word := "finding"
+		if f.Acknowledged != nil {
+			word = "known  "
+		}
+		fmt.Fprintf(out, "%s  %-14s %s: %s (%s)\n", word, f.Kind, f.Key, f.Detail, subjectOf(f))
+		switch {
+		case f.Acknowledged != nil:
+			fmt.Fprintf(out, "         acknowledged by %s at %s: %s\n", f.Acknowledged.Who, f.Acknowledged.At.UTC().Format("2006-01-02 15:04 MST"), f.Acknowledged.Reason)
+		case f.Hint != "":
+			fmt.Fprintf(out, "         %s  id %s\n", f.Hint, f.ID)
+		default:
+			fmt.Fprintf(out, "         id %s\n", f.ID)
 		}
 	}
 	c, n := r.Checked, r.NotChecked
 	fmt.Fprintf(out, "%s at level %s in %s: %d datasets, %d records, %d objects (%d attachments), %s read\n",
 		r.Status, r.Level, (time.Duration(r.Seconds * float64(time.Second))).Round(time.Millisecond), c.Datasets, c.Records, c.Objects, c.Attachments, telemetry.FormatBytes(c.Bytes))
+	if r.Compared > 0 {
+		fmt.Fprintf(out, "compared with the feed: %d versions\n", r.Compared)
+	}
 	if n.Objects > 0 || n.Pruned > 0 {
-		fmt.Fprintf(out, "not checked: %d objects (%d without a checksum at the store, %d archived, %d unreadable), %d pruned versions\n",
-			n.Objects, n.NoChecksum, n.Archived, n.Unreadable, n.Pruned)
+		fmt.Fprintf(out, "not checked: %d objects (%d checked not long ago, %d beyond the budget, %d without a checksum at the store, %d archived, %d unreadable), %d pruned versions\n",
+			n.Objects, n.Fresh, n.Budget, n.NoChecksum, n.Archived, n.Unreadable, n.Pruned)
 	}
-	if found := len(r.Findings); found == 1 {
-		fmt.Fprintln(out, "1 finding")
-	} else if found > 1 {
-		fmt.Fprintf(out, "%d findings\n", found)
+	word := "findings"
+	if len(r.Findings) == 1 {
+		word = "finding"
 	}
+	if known := len(r.Findings) - r.Open(); len(r.Findings) > 0 {
+		fmt.Fprintf(out, "%d %s, %d acknowledged\n", len(r.Findings), word, known)
+	}
+}
+
+func printRepair(out io.Writer, r *mirror.RepairReport) {
+	if r == nil {
+		return
+	}
+	for _, one := range r.Restored {
+		fmt.Fprintf(out, "restored %-14s %s (%s)\n", one.From, one.Key, telemetry.FormatBytes(one.Bytes))
+	}
+	for _, one := range r.Lost {
+		fmt.Fprintf(out, "lost     %s: %s\n", one.Key, one.Reason)
+	}
+	for _, one := range r.Unresolved {
+		fmt.Fprintf(out, "open     %s: %s\n", one.Key, one.Reason)
+	}
+	fmt.Fprintf(out, "repair: %d restored, %d lost, %d to be tried again\n", len(r.Restored), len(r.Lost), len(r.Unresolved))
 }
 
 func subjectOf(f audit.Finding) string {

@@ -20,8 +20,18 @@ type Options struct {
 	Level   Level
 	Select  func(dataset string) bool // nil: all
 	Partial bool                      // Select leaves datasets out: attachments of others are no orphans
+	Sharded bool                      // other processes take the datasets that Select leaves out; none may be left for this one
 	Workers int                       // objects read at the same time; 8 when zero
 	Now     func() time.Time
+	// Ledger says when objects were last checked; nil: all are to be checked now. It is asked from
+	// level checksum on.
+	Ledger Ledger
+	// Budget ends the checking with the object that uses up so many bytes, the stalest first; zero:
+	// none. It needs a Ledger.
+	Budget int64
+	// Deep says of which versions contents are looked at, as deep as the level goes; of the others
+	// only documents and the inventory are, and no attachments. Nil: all.
+	Deep func(dataset string, n manifest.Number) bool
 	// Planned is told of objects and bytes that lie ahead, Checked of each object that is through,
 	// Read of bytes as they are read; nil: nobody is.
 	Planned func(objects, bytes int64)
@@ -31,8 +41,11 @@ type Options struct {
 	Stage func(text string)
 }
 
-// ExitFindings is the exit code of an audit that found something.
-const ExitFindings = 3
+// Exit codes of an audit that found something, and of one that a budget ended.
+const (
+	ExitFindings = 3
+	ExitStopped  = 6
+)
 
 // inProgressFor is how long files without a record are taken for a copy that is under way.
 const inProgressFor = 24 * time.Hour
@@ -63,16 +76,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	err := a.run(ctx)
 	report := a.finish()
 	report.Seconds = o.Now().Sub(report.Started).Seconds()
-	switch {
-	case err != nil:
+	if err != nil {
 		report.Status = "incomplete"
-		return report, err
-	case len(report.Findings) > 0:
-		report.Status, report.Exit = "findings", ExitFindings
-	default:
-		report.Status = "clean"
 	}
-	return report, nil
+	return report, err
 }
 
 type auditor struct {
@@ -80,6 +87,7 @@ type auditor struct {
 	collector
 	owed        map[string]bool // datasets that some shard still owes
 	attachments digestTable
+	queue       queue        // what the ledger lets wait until the stalest is known
 	indexes     []namedIndex // in the order of the audit
 	loose       map[Kind]*looseAttachments
 }
@@ -98,15 +106,17 @@ func (a *auditor) run(ctx context.Context) error {
 		}
 		a.count(func(c *Checked, _ *NotChecked) { c.Datasets++ })
 	}
-	if !a.Level.includes(LevelInventory) {
-		return nil
+	if a.Level.includes(LevelInventory) && a.Deep == nil {
+		a.Stage("attachments")
+		if err := a.checkAttachments(ctx); err != nil {
+			return err
+		}
 	}
-	a.Stage("attachments")
-	if err := a.checkAttachments(ctx); err != nil {
+	if err := a.checkQueue(ctx); err != nil {
 		return err
 	}
 	a.nameAttachments(ctx)
-	return nil
+	return a.acknowledged(ctx)
 }
 
 // documents reads the mirror's own documents: the layout, and what the shards owe.
@@ -177,7 +187,7 @@ func (a *auditor) datasets(ctx context.Context) ([]string, error) {
 		return nil, nothingHere("the bucket holds no mirrored dataset", "Check --bucket and its prefix; mirror sync fills it.")
 	}
 	selected := slices.DeleteFunc(slices.Clone(list), func(dataset string) bool { return !a.Select(dataset) })
-	if len(selected) == 0 {
+	if len(selected) == 0 && !a.Sharded {
 		return nil, nothingHere(fmt.Sprintf("none of the bucket's %d datasets is selected", len(list)), "Check --datasets; mirror status lists the ids.")
 	}
 	return selected, nil

@@ -27,6 +27,11 @@ func (a *auditor) object(ctx context.Context, want expected, info bucket.Info) e
 		want.size = info.Size
 	}
 	switch {
+	case !a.deep(want.dataset, want.version):
+		return nil
+	case a.Level.includes(LevelChecksum) && a.Ledger != nil && !info.Archived:
+		a.wait(want, info)
+		return nil
 	case a.Level.includes(LevelBytes):
 		return a.bytes(ctx, want, info)
 	case a.Level.includes(LevelChecksum):
@@ -53,8 +58,15 @@ func (a *auditor) checksum(ctx context.Context, want expected) error {
 		a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.NoChecksum++ })
 	case *info.SHA256 != want.sum:
 		a.findObject(KindChecksum, want, fmt.Sprintf("the store's sha256 is %s, %s is named", info.SHA256, want.sum), restoreHint)
+	default:
+		a.good(want, info.Tag)
 	}
 	return nil
+}
+
+// deep reports whether the contents of a version are looked at.
+func (a *auditor) deep(dataset string, n manifest.Number) bool {
+	return a.Deep == nil || a.Deep(dataset, n)
 }
 
 // bytes reads an object and hashes it. A bad read is repeated before anything is accused.
@@ -63,16 +75,18 @@ func (a *auditor) bytes(ctx context.Context, want expected, info bucket.Info) er
 		a.archived(want)
 		return nil
 	}
-	first := a.read(ctx, want)
+	tag, first := a.read(ctx, want)
 	if first == nil {
+		a.good(want, tag)
 		return nil
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	second := a.read(ctx, want)
+	tag, second := a.read(ctx, want)
 	switch {
 	case second == nil:
+		a.good(want, tag)
 		a.note(Finding{Kind: KindUnreadable, Key: want.key, Dataset: want.dataset, Version: int64(want.version),
 			Detail: "read well the second time, after: " + first.Error()})
 	case fault.Is(second, fault.NotFound):
@@ -87,10 +101,10 @@ func (a *auditor) bytes(ctx context.Context, want expected, info bucket.Info) er
 	return nil
 }
 
-func (a *auditor) read(ctx context.Context, want expected) error {
+func (a *auditor) read(ctx context.Context, want expected) (bucket.Tag, error) {
 	body, info, err := a.Reader.Open(ctx, want.key, 0, -1)
 	if err != nil {
-		return err
+		return bucket.Absent, err
 	}
 	defer body.Close() // only read from: nothing can be lost
 	if want.size == unknownSize {
@@ -99,7 +113,7 @@ func (a *auditor) read(ctx context.Context, want expected) error {
 	n, err := hashAll(body, want)
 	a.count(func(c *Checked, _ *NotChecked) { c.Bytes += n })
 	a.Read(n)
-	return err
+	return info.Tag, err
 }
 
 // hashAll reads a body and compares it, by its hash alone where nobody told its size. It returns how

@@ -2,9 +2,12 @@ package audit
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"feedmirror/manifest"
 )
 
 // Level says how deep an audit looks. Each level includes those before it.
@@ -50,18 +53,39 @@ const (
 	KindUnlinked        Kind = "unlinked"        // a record that no later one names: a back-fill or a rival's
 	KindInProgress      Kind = "in-progress"     // files of a version that is being copied
 	KindHistoryChanged  Kind = "history-changed" // another manifest was published under a committed number
+	KindNotAtFeed       Kind = "not-at-feed"     // the feed does not have it any more, so that nothing was compared
+	KindNotMirrored     Kind = "not-mirrored"    // a version that the feed has and the bucket has no record of
 	KindWithdrawnRecord Kind = "withdrawn"       // the feed released the version again
 	KindDoubt           Kind = "doubt"           // content that contradicts the feed's own facts
 )
 
 // Finding is something that is wrong, or worth knowing.
 type Finding struct {
+	// ID names the finding as long as its kind, its key and its facts stay the same.
+	ID      string `json:"id"`
 	Kind    Kind   `json:"kind"`
 	Key     string `json:"key"`
 	Dataset string `json:"dataset,omitempty"`
 	Version int64  `json:"version,omitempty"`
 	Detail  string `json:"detail"`
 	Hint    string `json:"hint,omitempty"`
+	// Acknowledged says who took note of it: it stays visible and decides no exit code.
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
+}
+
+// Acknowledgement is a person's word about a finding.
+type Acknowledgement struct {
+	Who    string    `json:"who"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// identify returns a finding with its ID: the first 12 hex digits of a hash of kind, key, dataset,
+// version and detail, which holds the facts.
+func identify(f Finding) Finding {
+	text := strings.Join([]string{string(f.Kind), f.Key, f.Dataset, strconv.FormatInt(f.Version, 10), f.Detail}, "\x00")
+	f.ID = manifest.SumBytes([]byte(text)).String()[:12]
+	return f
 }
 
 // Checked counts what was looked at, and found good or bad.
@@ -80,18 +104,21 @@ type NotChecked struct {
 	Archived    int64 `json:"archived"`    // in an archive tier
 	Unreadable  int64 `json:"unreadable"`  // told as a finding too
 	Pruned      int64 `json:"pruned"`      // records whose files were deleted on purpose
+	Fresh       int64 `json:"fresh"`       // the ledger says that they were found good a short time ago
+	Budget      int64 `json:"budget"`      // due, and beyond the budget of bytes
 	Interrupted int64 `json:"interrupted"` // not reached
 }
 
 // Report is the result of an audit.
 type Report struct {
 	Level      Level      `json:"level"`
-	Status     string     `json:"status"` // clean, findings, incomplete
+	Status     string     `json:"status"` // clean, findings, acknowledged (all of them), stopped (by the budget), incomplete
 	Exit       int        `json:"exit"`
 	Started    time.Time  `json:"started"`
 	Seconds    float64    `json:"seconds"`
 	Checked    Checked    `json:"checked"`
 	NotChecked NotChecked `json:"notChecked"`
+	Compared   int64      `json:"compared,omitempty"` // versions whose manifest the feed was asked for
 	Findings   []Finding  `json:"findings"`
 	Notes      []Finding  `json:"notes"` // worth knowing, wrong in nothing
 }
@@ -105,13 +132,13 @@ type collector struct {
 func (c *collector) find(f Finding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.report.Findings = append(c.report.Findings, f)
+	c.report.Findings = append(c.report.Findings, identify(f))
 }
 
 func (c *collector) note(f Finding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.report.Notes = append(c.report.Notes, f)
+	c.report.Notes = append(c.report.Notes, identify(f))
 }
 
 func (c *collector) count(change func(*Checked, *NotChecked)) {
@@ -123,7 +150,27 @@ func (c *collector) count(change func(*Checked, *NotChecked)) {
 func (c *collector) finish() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, list := range [][]Finding{c.report.Findings, c.report.Notes} {
+	c.report.Settle()
+	return c.report
+}
+
+// Open returns how many findings nobody acknowledged.
+func (r *Report) Open() int {
+	open := 0
+	for _, f := range r.Findings {
+		if f.Acknowledged == nil {
+			open++
+		}
+	}
+	return open
+}
+
+// AddNote adds something that is worth knowing and wrong in nothing.
+func (r *Report) AddNote(f Finding) { r.Notes = append(r.Notes, identify(f)) }
+
+// Settle sorts the report and derives status and exit code from what is in it.
+func (r *Report) Settle() {
+	for _, list := range [][]Finding{r.Findings, r.Notes} {
 		slices.SortStableFunc(list, func(a, b Finding) int {
 			if order := strings.Compare(a.Key, b.Key); order != 0 {
 				return order
@@ -131,5 +178,14 @@ func (c *collector) finish() Report {
 			return strings.Compare(string(a.Kind), string(b.Kind))
 		})
 	}
-	return c.report
+	switch {
+	case r.Open() > 0:
+		r.Status, r.Exit = "findings", ExitFindings
+	case r.NotChecked.Budget > 0:
+		r.Status, r.Exit = "stopped", ExitStopped
+	case len(r.Findings) > 0:
+		r.Status, r.Exit = "acknowledged", 0
+	default:
+		r.Status, r.Exit = "clean", 0
+	}
 }

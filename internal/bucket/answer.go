@@ -25,6 +25,8 @@ func MediaType(key string, class ContentClass) string {
 	switch path.Ext(key) {
 	case ".json":
 		return "application/json"
+	case ".parquet":
+		return "application/vnd.apache.parquet"
 	case ".html":
 		return "text/html; charset=utf-8"
 	default:
@@ -128,4 +130,9 @@ func OpenNothing(ctx context.Context, r Reader, key string, offset, length int64
 		}
 	}
 	return http.NoBody, info, nil
+}
+
+// Unreplaced returns the error of a Replace that met another object than the one it was to replace.
+func Unreplaced(key string, cause error) error {
+	return &fault.Error{Op: "replace object", Object: key, Side: fault.SideBucket, Kind: fault.Conflict, Err: cause}
 }

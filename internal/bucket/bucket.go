@@ -83,6 +83,15 @@ type Swapper interface {
 	Swap(ctx context.Context, key string, old Tag, data []byte) (Tag, error)
 }
 
+// Replacer overwrites data. Only a repair uses it, for an object whose bytes were proven wrong.
+type Replacer interface {
+	// Replace writes content over the object whose tag is old, which is not Absent. It becomes
+	// visible only when all bytes arrived and hash to content.SHA256; until then, and after wrong
+	// bytes (a fault.WrongBytes), the old object stands. Another tag is a fault.Conflict and
+	// changes nothing.
+	Replace(ctx context.Context, key string, old Tag, content Content) (Info, error)
+}
+
 // Deleter removes objects. Only prune, doctor and the local store's own staging use it.
 type Deleter interface {
 	// Delete removes the object if its tag still is tag. A key that is gone is no error.
@@ -94,6 +103,7 @@ type Store interface { //nolint:interfacebloat // bundles the small ports above 
 	Reader
 	Writer
 	Swapper
+	Replacer
 	Deleter
 	// Guarantees says what this store is known to do; Probe finds out whether it does.
 	Guarantees() Guarantees

@@ -53,6 +53,11 @@ func (c *counted) Swap(ctx context.Context, key string, old Tag, data []byte) (T
 	return c.Store.Swap(ctx, key, old, data)
 }
 
+func (c *counted) Replace(ctx context.Context, key string, old Tag, content Content) (Info, error) {
+	c.counts.Write.Add(1)
+	return c.Store.Replace(ctx, key, old, content)
+}
+
 func (c *counted) Delete(ctx context.Context, key string, tag Tag) error {
 	c.counts.Write.Add(1)
 	return c.Store.Delete(ctx, key, tag)

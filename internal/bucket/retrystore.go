@@ -13,9 +13,9 @@ import (
 // place where requests to a bucket are repeated; adapters turn the repeats of their clients off.
 //
 // Stat, Open, List and Delete are repeated after a fault.Transient; a body that breaks goes on at
-// the byte where it broke, a listing after its last key. A Create is repeated when its body
-// seeks. A Swap is repeated after a fault.Contended only: after anything else the caller has to
-// read the key and decide anew.
+// the byte where it broke, a listing after its last key. A Create or a
+// Replace is repeated when its body seeks. A Swap is repeated after a fault.Contended only: after
+// anything else the caller has to read the key and decide anew.
 func WithRetry(store Store, policy Policy) Store {
 	return &retrying{Store: store, policy: policy}
 }
@@ -69,6 +69,20 @@ func (r *retrying) write(ctx context.Context, key string, send func() error) err
 }
 
 func (r *retrying) Create(ctx context.Context, key string, content Content) (Info, error) {
+	return r.put(ctx, key, content, fault.Exists, func(content Content) (Info, error) {
+		return r.Store.Create(ctx, key, content)
+	})
+}
+
+func (r *retrying) Replace(ctx context.Context, key string, old Tag, content Content) (Info, error) {
+	return r.put(ctx, key, content, fault.Conflict, func(content Content) (Info, error) {
+		return r.Store.Replace(ctx, key, old, content)
+	})
+}
+
+// put sends a body until its write succeeds. A refusal of kind taken after a lost answer may be
+// the answer to our own earlier try.
+func (r *retrying) put(ctx context.Context, key string, content Content, taken fault.Kind, send func(Content) (Info, error)) (Info, error) {
 	var info Info
 	uncertain := false // an earlier attempt may have been stored although its answer was lost
 	seeker, repeatable := content.Body.(io.Seeker)
@@ -86,14 +100,14 @@ func (r *retrying) Create(ctx context.Context, key string, content Content) (Inf
 		repeat.Body = body
 		return r.write(ctx, key, func() error {
 			var err error
-			info, err = r.Store.Create(ctx, key, repeat)
+			info, err = send(repeat)
 			switch {
 			case err == nil:
 				return nil
 			case body.err != nil:
 				repeatable = false // the source is broken: its owner decides
 				return err
-			case uncertain && fault.Is(err, fault.Exists):
+			case uncertain && fault.Is(err, taken):
 				return r.settle(ctx, key, content, &info, err)
 			}
 			uncertain = uncertain || Retryable(err)
@@ -109,7 +123,7 @@ func (r *retrying) Create(ctx context.Context, key string, content Content) (Inf
 	return info, nil
 }
 
-// settle decides a Create whose answer was lost by what stands at the key: the bytes that were to
+// settle decides a write whose answer was lost by what stands at the key: the bytes that were to
 // be written are a success, whoever wrote them; anything else leaves cause.
 func (r *retrying) settle(ctx context.Context, key string, content Content, info *Info, cause error) error {
 	stands, same, err := Holds(ctx, r.Store, key, content.Size, content.SHA256)

@@ -42,6 +42,11 @@ type SelectFlags struct {
 	MaxDuration *string  `name:"max-duration" group:"Selection" placeholder:"none" help:"Stop after this time; the next run goes on from there."`
 }
 
+// ShardFlags are the part of SelectFlags that an audit takes, which has globs of its own.
+type ShardFlags struct {
+	Shard *string `name:"shard" group:"Selection" placeholder:"0/1" help:"Work on shard i of n, as i/n, i from 0. Default in an Indexed Job: JOB_COMPLETION_INDEX/JOB_COMPLETIONS."`
+}
+
 // TransferFlags say how files are moved.
 type TransferFlags struct {
 	TransferConcurrency *string  `name:"transfer-concurrency" group:"Transfer" placeholder:"16" help:"Files in flight at the same time."`

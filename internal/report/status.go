@@ -37,7 +37,7 @@ type ShardStatus struct {
 // DatasetStatus is one dataset at a glance.
 type DatasetStatus struct {
 	Dataset     string          `json:"dataset"`
-	State       string          `json:"state"`     // ok, held, pinned, withdrawn, failed, owed, not-subscribed, unknown
+	State       string          `json:"state"`     // ok, held, pinned, retired, withdrawn, failed, owed, not-subscribed, unknown
 	Published   manifest.Number `json:"published"` // zero while nothing is
 	Newest      manifest.Number `json:"newest"`    // highest version that is mirrored whole
 	FeedCurrent manifest.Number `json:"feedCurrent"`
@@ -46,6 +46,7 @@ type DatasetStatus struct {
 	Held        *state.Held     `json:"held"`
 	Withdrawn   bool            `json:"withdrawn"`
 	Pinned      bool            `json:"pinned"`
+	Retired     bool            `json:"retired"`
 	Lag         Lag             `json:"lag"`
 	Message     string          `json:"message"` // in words
 	Next        string          `json:"next"`    // the command to type; empty when there is none
@@ -160,11 +161,11 @@ func datasetStatus(line state.Line, read readPointer, now time.Time) DatasetStat
 	if pointer := read.pointer; pointer != nil {
 		published := pointer.PublishedAt
 		d.Published, d.Schema, d.PublishedAt = pointer.Version, pointer.SchemaVersion.String(), &published
-		d.Held, d.Withdrawn, d.Pinned = pointer.Held, pointer.Withdrawn, pointer.Pinned
+		d.Held, d.Withdrawn, d.Pinned, d.Retired = pointer.Held, pointer.Withdrawn, pointer.Pinned, pointer.Retired
 		d.Newest = max(d.Newest, pointer.Version)
 	}
 	switch d.State {
-	case "", "held", "withdrawn": // the pointer says it, which a person may have moved since the last pass
+	case "", "held", "withdrawn", "retired": // the pointer says it, which a person may have moved since the last pass
 		d.State = "ok"
 	}
 	d.Lag = lagOf(d, line, now)
@@ -206,6 +207,8 @@ func (d *DatasetStatus) lostPointer(damaged bool) {
 // explain puts a dataset's state into words, with what to type next.
 func (d *DatasetStatus) explain() {
 	switch {
+	case d.Retired:
+		d.State, d.Message, d.Next = "retired", "no longer mirrored, by a decision; what is mirrored stays", "mirror approve "+d.Dataset
 	case d.State == "failed" || d.State == "owed":
 		d.Next = "mirror sync"
 	case d.State == "not-subscribed" || d.State == "unknown":

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
 // S3 is an S3-compatible server that runs.
@@ -57,6 +58,30 @@ func (s S3) NewBucket(t testing.TB) string {
 		t.Fatalf("make bucket on %s: %v", s.Name, err)
 	}
 	return name
+}
+
+// KeepVersions makes a bucket keep older versions of its objects.
+func (s S3) KeepVersions(t testing.TB, bucket string) {
+	t.Helper()
+	_, err := s.Client().PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{Bucket: &bucket,
+		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}})
+	if err != nil {
+		t.Fatalf("keep versions in %s on %s: %v", bucket, s.Name, err)
+	}
+}
+
+// Overwrite puts other bytes under a key, or removes it where data is nil, as somebody else would.
+func (s S3) Overwrite(t testing.TB, bucket, key string, data []byte) {
+	t.Helper()
+	var err error
+	if data == nil {
+		_, err = s.Client().DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &bucket, Key: &key})
+	} else {
+		_, err = s.Client().PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(data)})
+	}
+	if err != nil {
+		t.Fatalf("overwrite %s in %s on %s: %v", key, bucket, s.Name, err)
+	}
 }
 
 // ready proves that the server stores and returns an object. Some servers answer long before

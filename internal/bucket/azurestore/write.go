@@ -36,7 +36,7 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 	}
 	verified := bucket.VerifyReader(content.Body, content.Size, content.SHA256)
 	if content.Size > int64(s.block) {
-		return s.createLarge(ctx, key, name, content, verified)
+		return s.createLarge(ctx, key, name, content, verified, absent())
 	}
 	data := bytes.NewBuffer(make([]byte, 0, content.Size+bytes.MinRead))
 	if _, err := data.ReadFrom(verified); err != nil {
@@ -53,6 +53,24 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 	}, nil
 }
 
+// Replace implements bucket.Replacer. All sizes go the way of blocks: nothing is visible before the
+// list is committed, and that is where the condition stands.
+func (s *Store) Replace(ctx context.Context, key string, old bucket.Tag, content bucket.Content) (bucket.Info, error) {
+	name, err := s.name(key)
+	if err != nil {
+		return bucket.Info{}, err
+	}
+	if old == bucket.Absent {
+		return bucket.Info{}, bucket.Unreplaced(key, errors.New("no tag is named"))
+	}
+	verified := bucket.VerifyReader(content.Body, content.Size, content.SHA256)
+	info, err := s.createLarge(ctx, key, name, content, verified, unchanged(old))
+	if fault.Is(err, fault.Exists) {
+		return bucket.Info{}, bucket.Unreplaced(key, err)
+	}
+	return info, err
+}
+
 // createAgain decides a Put Blob that met something. Blocks that another attempt staged and never
 // committed can count as a blob here, although nothing can be read under the key: then, and only
 // then, the bytes go the way of blocks, whose commit discards the strangers.
@@ -63,7 +81,7 @@ func (s *Store) createAgain(ctx context.Context, key, name string, content bucke
 	if _, err := s.Stat(ctx, key); !fault.Is(err, fault.NotFound) {
 		return bucket.Info{}, cause
 	}
-	return s.createLarge(ctx, key, name, content, bucket.VerifyReader(bytes.NewReader(data), content.Size, content.SHA256))
+	return s.createLarge(ctx, key, name, content, bucket.VerifyReader(bytes.NewReader(data), content.Size, content.SHA256), absent())
 }
 
 // put writes data in one request that announces sum as its MD5.
@@ -77,7 +95,9 @@ func (s *Store) put(ctx context.Context, name string, data []byte, sum [md5.Size
 }
 
 // createLarge stages the body block by block and commits the list once all of it was verified.
-func (s *Store) createLarge(ctx context.Context, key, name string, content bucket.Content, verified *bucket.Verifier) (bucket.Info, error) {
+func (s *Store) createLarge(ctx context.Context, key, name string, content bucket.Content, verified *bucket.Verifier,
+	conditions *blob.AccessConditions,
+) (bucket.Info, error) {
 	if content.Size > int64(s.block)*maxBlocks {
 		return bucket.Info{}, &fault.Error{
 			Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.Unsupported,
@@ -96,7 +116,7 @@ func (s *Store) createLarge(ctx context.Context, key, name string, content bucke
 		}
 	}
 	answer, err := blobClient.CommitBlockList(ctx, blocks, &blockblob.CommitBlockListOptions{
-		HTTPHeaders: headers(name, content.Class), Tier: s.tier(content.Class), CPKScopeInfo: s.scope(), AccessConditions: absent(),
+		HTTPHeaders: headers(name, content.Class), Tier: s.tier(content.Class), CPKScopeInfo: s.scope(), AccessConditions: conditions,
 	})
 	if err != nil {
 		return bucket.Info{}, s.failCommit(ctx, key, err)

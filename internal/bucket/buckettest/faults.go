@@ -16,11 +16,12 @@ type Op string
 
 // The methods that can be made to fail.
 const (
-	OpStat   Op = "stat"
-	OpOpen   Op = "open"
-	OpCreate Op = "create"
-	OpSwap   Op = "swap"
-	OpDelete Op = "delete"
+	OpStat    Op = "stat"
+	OpOpen    Op = "open"
+	OpCreate  Op = "create"
+	OpSwap    Op = "swap"
+	OpReplace Op = "replace"
+	OpDelete  Op = "delete"
 )
 
 // Unavailable is what a store answers that may work a moment later.
@@ -90,6 +91,14 @@ func (f *FailNth) Swap(ctx context.Context, key string, old bucket.Tag, data []b
 	return f.Store.Swap(ctx, key, old, data)
 }
 
+// Replace implements bucket.Replacer.
+func (f *FailNth) Replace(ctx context.Context, key string, old bucket.Tag, content bucket.Content) (bucket.Info, error) {
+	if err := f.hit(OpReplace); err != nil {
+		return bucket.Info{}, err
+	}
+	return f.Store.Replace(ctx, key, old, content)
+}
+
 // Delete implements bucket.Deleter.
 func (f *FailNth) Delete(ctx context.Context, key string, tag bucket.Tag) error {
 	if err := f.hit(OpDelete); err != nil {
@@ -98,7 +107,7 @@ func (f *FailNth) Delete(ctx context.Context, key string, tag bucket.Tag) error 
 	return f.Store.Delete(ctx, key, tag)
 }
 
-// LostAnswer carries out the Nth write (Create, Swap or Delete, counted from 1) and answers as if
+// LostAnswer carries out the Nth write (Create, Swap, Replace or Delete, counted from 1) and answers as if
 // the connection had broken.
 type LostAnswer struct {
 	bucket.Store
@@ -129,6 +138,15 @@ func (l *LostAnswer) Swap(ctx context.Context, key string, old bucket.Tag, data 
 		return "", err
 	}
 	return tag, nil
+}
+
+// Replace implements bucket.Replacer.
+func (l *LostAnswer) Replace(ctx context.Context, key string, old bucket.Tag, content bucket.Content) (bucket.Info, error) {
+	info, err := l.Store.Replace(ctx, key, old, content)
+	if err := l.lose(err); err != nil {
+		return bucket.Info{}, err
+	}
+	return info, nil
 }
 
 // Delete implements bucket.Deleter.

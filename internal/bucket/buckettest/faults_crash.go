@@ -23,7 +23,7 @@ const (
 	AnswerLost                   // it is done, but its answer is lost
 )
 
-// CrashAfterNthWrite ends the life of its user at the Nth write (Create, Swap or Delete, counted
+// CrashAfterNthWrite ends the life of its user at the Nth write (Create, Swap, Replace or Delete, counted
 // from 1): from then on every request fails with ErrCrashed. The store beneath lives on, for the
 // run that comes after.
 type CrashAfterNthWrite struct {
@@ -142,6 +142,19 @@ func (c *CrashAfterNthWrite) Swap(ctx context.Context, key string, old bucket.Ta
 		return "", err
 	}
 	return tag, nil
+}
+
+// Replace implements bucket.Replacer.
+func (c *CrashAfterNthWrite) Replace(ctx context.Context, key string, old bucket.Tag, content bucket.Content) (bucket.Info, error) {
+	var info bucket.Info
+	err := c.write(func() (err error) {
+		info, err = c.Store.Replace(ctx, key, old, content)
+		return err
+	})
+	if err != nil {
+		return bucket.Info{}, err
+	}
+	return info, nil
 }
 
 // Delete implements bucket.Deleter.

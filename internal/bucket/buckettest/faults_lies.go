@@ -145,6 +145,11 @@ func (i *IgnoreConditions) Swap(ctx context.Context, key string, _ bucket.Tag, d
 	}
 }
 
+// Replace implements bucket.Replacer.
+func (i *IgnoreConditions) Replace(ctx context.Context, key string, _ bucket.Tag, content bucket.Content) (bucket.Info, error) {
+	return overwrite(ctx, i.Store, key, content)
+}
+
 // Delete implements bucket.Deleter.
 func (i *IgnoreConditions) Delete(ctx context.Context, key string, _ bucket.Tag) error {
 	tag, err := tagAt(ctx, i.Store, key)

@@ -32,6 +32,7 @@ func groups() []group {
 	all = append(all, listGroups()...)
 	all = append(all, readGroups()...)
 	all = append(all, swapGroups()...)
+	all = append(all, replaceGroups()...)
 	all = append(all, deleteGroups()...)
 	return append(all, partGroups()...)
 }

@@ -75,7 +75,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		broken func(bucket.Store) bucket.Store
 	}{
 		"ignores conditions": {
-			[]string{"exists", "create-race", "swap", "swap-race", "swap-create-race", "delete-stale", "thresholds"},
+			[]string{"exists", "create-race", "swap", "swap-race", "swap-create-race", "replace", "replace-race", "delete-stale", "thresholds"},
 			func(s bucket.Store) bucket.Store { return &IgnoreConditions{s} },
 		},
 		"weak create": {
@@ -100,7 +100,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 			},
 		},
 		"lost in list":   {[]string{"list-pages", "list-after-write"}, func(s bucket.Store) bucket.Store { return listsOnce{s} }},
-		"keeps anything": {[]string{"wrong-bytes", "too-short", "too-long", "threshold-wrong-bytes"}, func(s bucket.Store) bucket.Store { return believing{s} }},
+		"keeps anything": {[]string{"wrong-bytes", "too-short", "too-long", "threshold-wrong-bytes", "replace-wrong-bytes"}, func(s bucket.Store) bucket.Store { return believing{s} }},
 		"silent cut":     {[]string{"broken-source"}, func(s bucket.Store) bucket.Store { return cutting{s} }},
 	} {
 		for _, group := range c.groups {
@@ -142,6 +142,14 @@ func (s believing) Create(ctx context.Context, key string, content bucket.Conten
 		return bucket.Info{}, err
 	}
 	return s.Store.Create(ctx, key, contentBytes(data, content.Class))
+}
+
+func (s believing) Replace(ctx context.Context, key string, old bucket.Tag, content bucket.Content) (bucket.Info, error) {
+	data, err := io.ReadAll(content.Body)
+	if err != nil {
+		return bucket.Info{}, err
+	}
+	return s.Store.Replace(ctx, key, old, contentBytes(data, content.Class))
 }
 
 // cutting stores what came before the source broke, as a writer that is closed after an error does.

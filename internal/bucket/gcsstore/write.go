@@ -25,12 +25,30 @@ func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // Create implements bucket.Writer.
 func (s *Store) Create(ctx context.Context, key string, content bucket.Content) (bucket.Info, error) {
+	return s.put(ctx, key, storage.Conditions{DoesNotExist: true}, content)
+}
+
+// Replace implements bucket.Replacer.
+func (s *Store) Replace(ctx context.Context, key string, old bucket.Tag, content bucket.Content) (bucket.Info, error) {
+	generation, err := generationOf(key, old)
+	if err != nil {
+		return bucket.Info{}, err
+	}
+	info, err := s.put(ctx, key, storage.Conditions{GenerationMatch: generation}, content)
+	if fault.Is(err, fault.Exists) {
+		return bucket.Info{}, bucket.Unreplaced(key, err)
+	}
+	return info, err
+}
+
+// put writes an object in one request or through a resumable session.
+func (s *Store) put(ctx context.Context, key string, when storage.Conditions, content bucket.Content) (bucket.Info, error) {
 	name, err := s.name(key)
 	if err != nil {
 		return bucket.Info{}, err
 	}
 	verified := bucket.VerifyReader(content.Body, content.Size, content.SHA256)
-	object := s.bucket.Object(name).If(storage.Conditions{DoesNotExist: true})
+	object := s.bucket.Object(name).If(when)
 	if content.Size > int64(s.chunk) {
 		return s.createLarge(ctx, key, object, content.Class, verified)
 	}

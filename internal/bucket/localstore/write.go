@@ -38,6 +38,15 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 	if err := vacant(op, key, target); err != nil { // before the body is read: it is not free
 		return bucket.Info{}, err
 	}
+	return s.put(ctx, op, key, content, func(file *staged) error { return s.link(file, key, target) })
+}
+
+// put stages a body, lets place give it its key, and tells what stands then.
+func (s *Store) put(ctx context.Context, op, key string, content bucket.Content, place func(*staged) error) (bucket.Info, error) {
+	target, err := s.path(key)
+	if err != nil {
+		return bucket.Info{}, err
+	}
 	body := bucket.VerifyReader(content.Body, content.Size, content.SHA256)
 	mode := fs.FileMode(documentMode)
 	if content.Class == bucket.Data {
@@ -47,7 +56,7 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 		if err := file.fill(ctx, body, mode); err != nil {
 			return err
 		}
-		return s.link(file, key, target)
+		return place(file)
 	})
 	switch {
 	case err == nil:
@@ -56,10 +65,44 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 		return bucket.Info{}, fmt.Errorf("%s %s: %w", op, key, body.Failure())
 	case ctx.Err() != nil:
 		return bucket.Info{}, fmt.Errorf("%s %s: %w", op, key, ctx.Err())
+	case fault.KindOf(err) != "":
+		return bucket.Info{}, err
 	case errors.Is(err, fs.ErrExist):
 		return bucket.Info{}, exists(op, key)
 	}
 	return bucket.Info{}, linkHint(op, key, err)
+}
+
+// Replace implements bucket.Replacer. The lock is held only while the finished file gets its name:
+// filling it may take long, and others must be able to swap and delete meanwhile.
+func (s *Store) Replace(ctx context.Context, key string, old bucket.Tag, content bucket.Content) (bucket.Info, error) {
+	const op = "replace file"
+	target, err := s.path(key)
+	if err != nil {
+		return bucket.Info{}, err
+	}
+	if err := s.expectObject(op, key, target, old); err != nil { // before the body is read
+		return bucket.Info{}, err
+	}
+	return s.put(ctx, op, key, content, func(file *staged) error {
+		unlock, err := s.lock(ctx, op, key)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		if err := s.expectObject(op, key, target, old); err != nil {
+			return err
+		}
+		return os.Rename(file.file.Name(), target)
+	})
+}
+
+// expectObject is expect for an object that must be there.
+func (s *Store) expectObject(op, key, target string, old bucket.Tag) error {
+	if old == bucket.Absent {
+		return conflict(op, key, "an unknown object", "a tag")
+	}
+	return s.expect(op, key, target, old)
 }
 
 // publish stages a file, lets use give it its key, and flushes the folder of the key.

@@ -35,6 +35,7 @@ type upload struct {
 	key     string
 	name    string
 	id      string
+	when    condition
 	content bucket.Content
 	crc     bool // the service keeps a CRC64NVME of the whole
 	table   *crc64.Table
@@ -52,7 +53,7 @@ type part struct {
 
 // createParts writes an object in parts. Nothing is visible before Complete, which is sent only
 // when the whole sha256 agreed; every failure aborts the upload, under a context of its own.
-func (s *Store) createParts(ctx context.Context, key, name string, content bucket.Content, body *bucket.Verifier) (bucket.Info, error) {
+func (s *Store) createParts(ctx context.Context, key, name string, when condition, content bucket.Content, body *bucket.Verifier) (bucket.Info, error) {
 	size, err := s.partSize(key, content.Size)
 	if err != nil {
 		return bucket.Info{}, err
@@ -63,7 +64,7 @@ func (s *Store) createParts(ctx context.Context, key, name string, content bucke
 	case <-ctx.Done():
 		return bucket.Info{}, fmt.Errorf("%s %s: %w", opCreate, key, ctx.Err())
 	}
-	u := &upload{store: s, key: key, name: name, content: content, table: crc64.MakeTable(crc64NVME)}
+	u := &upload{store: s, key: key, name: name, when: when, content: content, table: crc64.MakeTable(crc64NVME)}
 	if err := u.begin(ctx); err != nil {
 		return bucket.Info{}, err
 	}
@@ -223,7 +224,7 @@ func crcText(sum uint64) string {
 func (u *upload) complete(ctx context.Context) (bucket.Info, error) {
 	s := u.store
 	in := &s3.CompleteMultipartUploadInput{
-		Bucket: &s.options.Bucket, Key: &u.name, UploadId: &u.id, IfNoneMatch: s.none(),
+		Bucket: &s.options.Bucket, Key: &u.name, UploadId: &u.id, IfNoneMatch: u.when.none, IfMatch: u.when.match,
 		MpuObjectSize:   aws.Int64(u.content.Size),
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: u.parts},
 	}

@@ -20,19 +20,50 @@ import (
 
 // Create implements bucket.Writer.
 func (s *Store) Create(ctx context.Context, key string, content bucket.Content) (bucket.Info, error) {
-	name, err := s.name(key)
-	if err != nil {
-		return bucket.Info{}, err
-	}
 	if s.options.NoConditionalWrites {
 		if err := s.lookFirst(ctx, opCreate, key, bucket.Absent); err != nil {
 			return bucket.Info{}, err
 		}
 	}
+	return s.write(ctx, key, condition{none: s.none()}, content)
+}
+
+// Replace implements bucket.Replacer. It looks first, so that a service that ignores the condition
+// still refuses a stale tag unless another writer comes between.
+func (s *Store) Replace(ctx context.Context, key string, old bucket.Tag, content bucket.Content) (bucket.Info, error) {
+	if old == bucket.Absent {
+		return bucket.Info{}, bucket.Unreplaced(key, errors.New("no tag is named"))
+	}
+	if err := s.lookFirst(ctx, opSwap, key, old); err != nil {
+		return bucket.Info{}, err
+	}
+	when := condition{replaces: true}
+	if !s.options.NoConditionalWrites {
+		when.match = quoted(old)
+	}
+	info, err := s.write(ctx, key, when, content)
+	if fault.Is(err, fault.Exists) || fault.Is(err, fault.NotFound) {
+		return bucket.Info{}, bucket.Unreplaced(key, err)
+	}
+	return info, err
+}
+
+// condition says what must stand at a key that is written; nil: whatever does.
+type condition struct {
+	none, match *string
+	replaces    bool // something stood there: what follows it is not taken away again
+}
+
+// write sends an object in one piece or in parts.
+func (s *Store) write(ctx context.Context, key string, when condition, content bucket.Content) (bucket.Info, error) {
+	name, err := s.name(key)
+	if err != nil {
+		return bucket.Info{}, err
+	}
 	body := bucket.VerifyReader(content.Body, content.Size, content.SHA256)
 	defer body.Stop()
 	if content.Size > s.options.MaxSinglePut {
-		return s.createParts(ctx, key, name, content, body)
+		return s.createParts(ctx, key, name, when, content, body)
 	}
 	if content.Size == 0 { // an HTTP client never reads an empty body
 		if _, err := io.ReadAll(body); err != nil {
@@ -41,7 +72,7 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 	}
 	in := s.put(key, name, content.Class, content.Size, content.SHA256)
 	in.Body = body
-	in.IfNoneMatch = s.none()
+	in.IfNoneMatch, in.IfMatch = when.none, when.match
 	out, err := s.client.PutObject(ctx, in, withPayloadHash(content.SHA256))
 	switch {
 	case body.Failure() != nil:
@@ -49,7 +80,7 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 	case err != nil:
 		return bucket.Info{}, s.unanswered(ctx, key, s.fail(ctx, opCreate, key, err))
 	}
-	return s.created(ctx, key, content, out)
+	return s.created(ctx, key, when, content, out)
 }
 
 // unanswered looks what stands where a create broke without an answer: a server may refuse a taken
@@ -68,14 +99,16 @@ func (s *Store) unanswered(ctx context.Context, key string, failure error) error
 
 // created holds the answer of a PUT against what was sent. A service that took other bytes must
 // not keep them under this key.
-func (s *Store) created(ctx context.Context, key string, content bucket.Content, out *s3.PutObjectOutput) (bucket.Info, error) {
+func (s *Store) created(ctx context.Context, key string, when condition, content bucket.Content, out *s3.PutObjectOutput) (bucket.Info, error) {
 	info := bucket.Info{Key: key, Size: content.Size, Tag: tagOf(out.ETag)}
 	info.SHA256, info.Checksum = checksums{sha256: out.ChecksumSHA256, crc64: out.ChecksumCRC64NVME}.whole()
 	if info.SHA256 == nil || *info.SHA256 == content.SHA256 {
 		return info, nil
 	}
 	cause := fmt.Errorf("the store holds bytes of sha256 %s, sent were %s", info.SHA256, content.SHA256)
-	if err := s.Delete(ctx, key, info.Tag); err != nil {
+	if when.replaces {
+		cause = fmt.Errorf("%w; it stays in the place of other wrong bytes", cause)
+	} else if err := s.Delete(ctx, key, info.Tag); err != nil {
 		cause = fmt.Errorf("%w; taking it away: %w", cause, err)
 	}
 	return bucket.Info{}, &fault.Error{Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.WrongBytes, Err: cause}

@@ -1,0 +1,241 @@
+package mirror_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"feedmirror/internal/audit"
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/bucket/buckettest"
+	"feedmirror/internal/fault"
+	"feedmirror/manifest"
+	"feedmirror/mirror"
+)
+
+// TestWhatCannotBeReadIsNotReplaced: unreadable is not corrupt.
+func TestWhatCannotBeReadIsNotReplaced(t *testing.T) {
+	w := auditedWorld(t)
+	part := w.anyKey("snapshot/")
+	w.damage(part, flip)
+	before := w.take()
+	w.feed.ResetLog()
+	w.store = &failingRead{Store: w.store, key: part, err: buckettest.Unavailable()}
+	report := w.repair(map[string]string{part: "open"})
+	if report.Exit != mirror.ExitFailed || len(report.Findings) != 1 || report.Findings[0].Kind != audit.KindUnreadable || report.NotChecked.Unreadable != 1 {
+		t.Errorf("exit %d, not checked %+v, findings %+v", report.Exit, report.NotChecked, report.Findings)
+	}
+	if after := w.take(); after.Objects[part] != before.Objects[part] || len(w.feed.Completed()) != 0 {
+		t.Errorf("it was replaced although nobody could read it, or fetched: %v", w.feed.Completed())
+	}
+}
+
+// TestAReplaceThatTheStoreRefusesOnceIsRepeated: what stands meanwhile is not taken for a conflict.
+func TestAReplaceThatTheStoreRefusesOnceIsRepeated(t *testing.T) {
+	w := auditedWorld(t)
+	part := w.anyKey("snapshot/")
+	w.damage(part, flip)
+	w.store = &buckettest.FailNth{Store: w.store, Op: buckettest.OpReplace, From: 1,
+		Err: &fault.Error{Op: "replace object", Side: fault.SideBucket, Kind: fault.WrongBytes}}
+	if report := w.repair(map[string]string{part: "feed"}); report.Exit != 0 {
+		t.Errorf("exit %d, findings %+v", report.Exit, report.Findings)
+	}
+	w.restored()
+}
+
+// TestWhatIsRebuiltWithOtherBytesIsNotWritten: an index that another release of the mirror wrote.
+func TestWhatIsRebuiltWithOtherBytesIsNotWritten(t *testing.T) {
+	w := auditedWorld(t)
+	newest := w.pointer(permits).Version
+	index, record := manifest.IndexKey(permits, newest), manifest.RecordKey(permits, newest)
+	sum := w.record(permits, newest).Attachments.Index.SHA256.String()
+	other := strings.Repeat("ab", 32)
+	w.damage(record, func(data []byte) []byte { return []byte(strings.ReplaceAll(string(data), sum, other)) })
+	w.remove(index)
+	report := w.repair(map[string]string{index: "lost", record: "lost"})
+	if w.has(index) || report.Exit != audit.ExitFindings {
+		t.Errorf("index there: %t, exit %d", w.has(index), report.Exit)
+	}
+}
+
+// failingRead fails every reading of one key.
+type failingRead struct {
+	bucket.Store
+	key string
+	err error
+}
+
+func (f *failingRead) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, bucket.Info, error) {
+	if key == f.key {
+		return nil, bucket.Info{}, f.err
+	}
+	return f.Store.Open(ctx, key, offset, length)
+}
+
+// flipsOnce gives one bad reading of a key, at a given count of openings.
+type flipsOnce struct {
+	bucket.Store
+	key   string
+	at    int
+	opens int
+}
+
+func (f *flipsOnce) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, bucket.Info, error) {
+	if key != f.key || offset != 0 {
+		return f.Store.Open(ctx, key, offset, length)
+	}
+	f.opens++
+	if f.opens != f.at {
+		return f.Store.Open(ctx, key, offset, length)
+	}
+	return (&buckettest.FlipBit{Store: f.Store, Key: key, Offset: 10}).Open(ctx, key, offset, length)
+}
+
+// TestABadReadIsRepeatedBeforeAnythingIsAccused: one bad reading, whenever it comes, replaces nothing.
+func TestABadReadIsRepeatedBeforeAnythingIsAccused(t *testing.T) {
+	w := auditedWorld(t)
+	part := w.anyKey("snapshot/")
+	beneath := w.store
+	w.store = &flipsOnce{Store: beneath, key: part, at: 1}
+	if report := w.verify(w.repairing); report.Exit != 0 || len(report.Findings) != 0 || report.Repair != nil {
+		t.Errorf("one bad reading: exit %d, findings %+v, repair %+v", report.Exit, report.Findings, report.Repair)
+	}
+	// The audit reads badly twice, the repair once more: the third reading is a good one.
+	before := w.take()
+	w.store = &readings{Store: beneath, key: part, bad: 3}
+	report := w.verify(w.repairing)
+	if after := w.take(); after.Objects[part] != before.Objects[part] || report.Repair == nil || len(report.Repair.Restored) != 0 {
+		t.Errorf("three bad readings: repair %+v", report.Repair)
+	}
+	w.store = beneath
+	w.restored()
+}
+
+// readings flips a bit in the first readings of a key.
+type readings struct {
+	bucket.Store
+	key string
+	bad int
+}
+
+func (r *readings) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, bucket.Info, error) {
+	if key != r.key || offset != 0 || r.bad == 0 {
+		return r.Store.Open(ctx, key, offset, length)
+	}
+	r.bad--
+	return (&buckettest.FlipBit{Store: r.Store, Key: key, Offset: 10}).Open(ctx, key, offset, length)
+}
+
+// woundedWorld has a part with wrong bytes, an index too, and lacks an attachment.
+func woundedWorld(t *testing.T) (w *world, part, index string) {
+	t.Helper()
+	w = auditedWorld(t)
+	part, index = w.anyKey("snapshot/"), manifest.IndexKey(permits, 1)
+	w.damage(part, flip)
+	w.remove(w.anyKey(manifest.AttachmentPrefix))
+	w.damage(index, flip)
+	return w, part, index
+}
+
+// TestARepairThatDiesAtAnyWriteIsFinishedByTheNext: whenever it dies, nothing that was right is wrong.
+func TestARepairThatDiesAtAnyWriteIsFinishedByTheNext(t *testing.T) {
+	undisturbed, _, _ := woundedWorld(t)
+	counter := &buckettest.CrashAfterNthWrite{Store: undisturbed.store, Nth: 1 << 30}
+	undisturbed.store = counter
+	if report := undisturbed.verify(undisturbed.repairing); report.Exit != 0 {
+		t.Fatalf("undisturbed it ends with %d: %+v", report.Exit, report.Findings)
+	}
+	undisturbed.store = counter.Store
+	undisturbed.restored()
+	writes := counter.Writes()
+	if writes < 4 {
+		t.Fatalf("an undisturbed repair makes only %d writes", writes)
+	}
+	for nth := int64(1); nth <= writes; nth++ {
+		for when := buckettest.BeforeWrite; when <= buckettest.AnswerLost; when++ {
+			t.Run(fmt.Sprintf("%d-%d", nth, when), func(t *testing.T) { crashRepair(t, nth, when) })
+		}
+	}
+}
+
+func crashRepair(t *testing.T, nth int64, when buckettest.CrashWhen) {
+	w, part, index := woundedWorld(t)
+	before, beneath := w.take(), w.store
+	crashing := &buckettest.CrashAfterNthWrite{Store: beneath, Nth: nth, When: when}
+	w.store = crashing
+	report, err := mirror.Verify(context.Background(), w.verifyOptions(w.repairing))
+	if !crashing.Crashed() || err == nil && report.Exit == 0 && when == buckettest.BeforeWrite {
+		t.Errorf("crashed: %t, error %v, exit %d", crashing.Crashed(), err, report.Exit)
+	}
+	w.store = beneath
+	for key, object := range w.take().Objects {
+		was, there := before.Objects[key]
+		if there && was != object && key != part && key != index && !strings.HasSuffix(key, "/stored.json") {
+			t.Errorf("%s was changed", key)
+		}
+	}
+	if report := w.verify(w.repairing); report.Exit != 0 {
+		t.Errorf("the next repair ends with %d: %+v", report.Exit, report.Findings)
+	}
+	w.restored()
+}
+
+func TestALostAnswerOfAReplaceIsNoFailure(t *testing.T) {
+	w := auditedWorld(t)
+	part := w.anyKey("snapshot/")
+	w.damage(part, flip)
+	w.store = &buckettest.LostAnswer{Store: w.store, Nth: 1}
+	if report := w.repair(map[string]string{part: "feed"}); report.Exit != 0 {
+		t.Errorf("exit %d, findings %+v", report.Exit, report.Findings)
+	}
+	w.restored()
+}
+
+func TestADeniedReplaceEndsTheRepair(t *testing.T) {
+	w := auditedWorld(t)
+	w.damage(w.anyKey("snapshot/"), flip)
+	w.store = &buckettest.FailNth{Store: w.store, Op: buckettest.OpReplace, From: 1, To: 99,
+		Err: &fault.Error{Op: "replace object", Side: fault.SideBucket, Kind: fault.Denied}}
+	report, err := mirror.Verify(context.Background(), w.verifyOptions(w.repairing))
+	if !fault.Is(err, fault.BucketUnfit) || len(report.Findings) != 1 {
+		t.Errorf("error %v, findings %+v", err, report.Findings)
+	}
+}
+
+// TestTwoRepairsAtOnce: both end well, and one of them wrote.
+func TestTwoRepairsAtOnce(t *testing.T) {
+	w := auditedWorld(t)
+	part := w.anyKey("snapshot/")
+	w.damage(part, flip)
+	type end struct {
+		report mirror.VerifyReport
+		err    error
+	}
+	ends := make(chan end)
+	for range 2 {
+		options := w.verifyOptions(w.repairing)
+		go func() {
+			report, err := mirror.Verify(context.Background(), options)
+			ends <- end{report, err}
+		}()
+	}
+	for range 2 {
+		if e := <-ends; e.err != nil || e.report.Exit != 0 {
+			t.Errorf("error %v, report %+v", e.err, e.report)
+		}
+	}
+	w.restored()
+}
+
+func TestAnUndamagedBucketIsNotTouchedByARepair(t *testing.T) {
+	w := auditedWorld(t)
+	before := w.snapshot()
+	if report := w.verify(w.repairing); report.Exit != 0 || report.Repair != nil {
+		t.Errorf("report %+v", report)
+	}
+	if w.snapshot() != before {
+		t.Error("something was written")
+	}
+}
