@@ -163,3 +163,16 @@ func TestResultsOfGoTestAreCounted(t *testing.T) {
 		t.Errorf("the output is %q", text)
 	}
 }
+
+func TestRowsOfEarlierRunsStay(t *testing.T) {
+	before := "# x\n| # | requirement |\n| 2 | links | `mirror sync` | 300 (40s, mirror abc) | yes |\n| 3 | idle | | not run | - |\n"
+	standing := table{before: before}
+	if got := standing.kept("2"); got != "| 2 | links | `mirror sync` | 300 (40s, mirror abc) | yes |\n" {
+		t.Errorf("line 2: %q", got)
+	}
+	for _, number := range []string{"3", "4", "1"} {
+		if got := standing.kept(number); got != "" {
+			t.Errorf("line %s: %q, want none", number, got)
+		}
+	}
+}

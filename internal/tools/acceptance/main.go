@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -63,6 +64,13 @@ func run(ctx context.Context, s settings) (bool, error) {
 	}
 	defer b.close()
 	table, good := table{begun: time.Now(), quick: s.quick}, true
+	if len(s.only) > 0 {
+		before, err := os.ReadFile(s.out)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		table.before = string(before)
+	}
 	for _, line := range requirements() {
 		row := row{line: line}
 		if chosen(s, line) {

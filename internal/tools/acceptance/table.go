@@ -18,9 +18,20 @@ type row struct {
 }
 
 type table struct {
-	begun time.Time
-	quick bool
-	rows  []row
+	begun  time.Time
+	quick  bool
+	rows   []row
+	before string // the table that stands: its rows stay for lines that were not run now
+}
+
+// kept returns the row that an earlier run wrote for a line; "" when there is none.
+func (t table) kept(number string) string {
+	for line := range strings.Lines(t.before) {
+		if strings.HasPrefix(line, "| "+number+" |") && !strings.Contains(line, "| not run |") {
+			return line
+		}
+	}
+	return ""
 }
 
 var port = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
@@ -58,23 +69,33 @@ func (b *bench) render(ctx context.Context, t table) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ask %s for its version: %w", b.binary, err)
 	}
-	fmt.Fprintf(&out, "# What was measured\n\nWritten by `make acceptance` (internal/tools/acceptance); do not edit by hand. Every figure comes from this run of the real program\n"+
-		"against simulated feeds and real servers on loopback.\n\n")
-	fmt.Fprintf(&out, "- run: %s, %s in all\n- program: %s\n- machine: %s/%s, %d CPUs, %s, %s\n", t.begun.UTC().Format("2006-01-02 15:04 MST"),
+	fmt.Fprintf(&out, "# What was measured\n\nWritten by `make acceptance` (internal/tools/acceptance); do not edit by hand. Every figure comes from a run of the real program\n"+
+		"against simulated feeds and real servers on loopback; each row ends with the time it took and the program it measured.\n\n")
+	fmt.Fprintf(&out, "- last run: %s, %s in all\n- program: %s\n- machine: %s/%s, %d CPUs, %s, %s\n", t.begun.UTC().Format("2006-01-02 15:04 MST"),
 		time.Since(t.begun).Round(time.Second), strings.TrimSpace(string(version)), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), loadAverage())
 	if t.quick {
 		out.WriteString("- **quick run: sizes are smaller than the requirements name**\n")
 	}
 	out.WriteString("\n| # | requirement | command | measured | met |\n|---|---|---|---|---|\n")
 	for _, r := range t.rows {
+		if kept := t.kept(r.line.number); r.result == nil && kept != "" {
+			out.WriteString(kept)
+			continue
+		}
 		if r.result == nil {
 			fmt.Fprintf(&out, "| %s | %s | | not run | - |\n", r.line.number, cell([]string{r.line.title}))
 			continue
 		}
-		measured := append(slices.Clone(r.result.measured), fmt.Sprintf("(%s)", r.result.took.Round(100*time.Millisecond)))
+		measured := append(slices.Clone(r.result.measured), fmt.Sprintf("(%s, %s)", r.result.took.Round(100*time.Millisecond), short(string(version))))
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", r.line.number, cell([]string{r.line.title}), cell(codes(r.result.commands)), cell(measured), yesNo(r.result.met()))
 	}
 	return b.anonymous(out.String()), nil
+}
+
+// short returns the program's name and version alone.
+func short(version string) string {
+	name, _, _ := strings.Cut(version, " (")
+	return strings.TrimSpace(name)
 }
 
 // loadAverage says how busy the machine is, which times depend on.
