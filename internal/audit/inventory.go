@@ -144,7 +144,7 @@ func (a *auditor) missing(object expected) {
 		Detail: "the record names it, the bucket does not have it", Hint: restoreHint})
 }
 
-const restoreHint = "Restore it from the bucket's own history (object versions, a backup); the record and its hash stay valid."
+const restoreHint = "mirror verify --repair restores it: from an older version in the bucket (S3), else from the feed while it has it. The record stays valid."
 
 // enterAttachments adds the objects that a version's index names to those that are checked at the
 // end, each once however many versions name it.
