@@ -86,10 +86,23 @@ func (b *bench) render(ctx context.Context, t table) (string, error) {
 			fmt.Fprintf(&out, "| %s | %s | | not run | - |\n", r.line.number, cell([]string{r.line.title}))
 			continue
 		}
-		measured := append(slices.Clone(r.result.measured), fmt.Sprintf("(%s, %s)", r.result.took.Round(100*time.Millisecond), short(string(version))))
+		what := short(string(version))
+		if r.line.needsClone || r.line.needsTest {
+			what = "commit " + b.commit(ctx)
+		}
+		measured := append(slices.Clone(r.result.measured), fmt.Sprintf("(%s, %s)", r.result.took.Round(100*time.Millisecond), what))
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", r.line.number, cell([]string{r.line.title}), cell(codes(r.result.commands)), cell(measured), yesNo(r.result.met()))
 	}
 	return b.anonymous(out.String()), nil
+}
+
+// commit names what a fresh clone of the checkout holds.
+func (b *bench) commit(ctx context.Context) string {
+	out, err := exec.CommandContext(context.WithoutCancel(ctx), "git", "-C", b.root, "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // short returns the program's name and version alone.
