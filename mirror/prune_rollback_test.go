@@ -22,7 +22,7 @@ import (
 // linked: a store never writes into one that stands, and links keep what tags are made of.
 func (w *world) copyOf(t *testing.T) (*world, bucket.Store) {
 	t.Helper()
-	other := &world{t: t, feed: w.feed, clock: w.clock, dir: t.TempDir(), mirrored: w.dir}
+	other := &world{t: t, feed: w.feed, clock: w.clock, dir: t.TempDir(), mirrored: w.dir, logs: w.logs}
 	err := filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err

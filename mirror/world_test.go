@@ -1,11 +1,13 @@
 package mirror_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +36,7 @@ type world struct {
 	clock   *feedsim.Clock
 	dir     string
 	store   bucket.Store // as the passes see it; may be replaced by one that misbehaves
+	logs    *keptLog     // told only when the test fails
 	runs    atomic.Int64
 	damaged bool // on purpose: the invariants are not checked at the end
 	// mirrored is the folder that this one is a copy of, so that it does not count as moved.
@@ -50,7 +53,8 @@ func newWorld(t *testing.T, options feedsim.Options) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = simulated.Close() })
-	w := &world{t: t, feed: simulated, clock: clock, dir: t.TempDir()}
+	w := &world{t: t, feed: simulated, clock: clock, dir: t.TempDir(), logs: &keptLog{}}
+	t.Cleanup(func() { w.logs.tell(t) }) // the last of the cleanups: those after it can fail too
 	store, err := localstore.New(localstore.Options{Root: w.dir})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +116,7 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 			return bucket.Probe(ctx, w.store, bucket.ProbeOptions{Run: "probe" + manifest.Number(w.runs.Add(1)).Padded()})
 		},
 		Mover: transfer.New(engine), Manifests: mirror.ManifestReader{Options: engine},
-		Observer: noObserver{}, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
+		Observer: noObserver{}, Log: zerolog.New(w.logs).Level(zerolog.WarnLevel),
 		Run: "run" + manifest.Number(w.runs.Add(1)).Padded(), Host: "test", Tool: "mirror test",
 		Now: w.clock.Now, Pause: w.pause, Requests: counts,
 	}
@@ -176,6 +180,29 @@ func (w *world) record(dataset string, n manifest.Number) manifest.Record {
 func (w *world) has(key string) bool {
 	_, err := os.Stat(filepath.Join(w.dir, filepath.FromSlash(key)))
 	return err == nil
+}
+
+// keptLog keeps what passes log until a test fails: the logs of thousands of passes that went as
+// they should would bury it.
+type keptLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *keptLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// tell prints the log of a test that failed.
+func (l *keptLog) tell(t *testing.T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.Failed() && l.text.Len() > 0 {
+		t.Log(l.text.String())
+	}
 }
 
 type requestCounts struct {
