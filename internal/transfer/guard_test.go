@@ -51,8 +51,8 @@ func TestLinkIntoThePrivateNetwork(t *testing.T) {
 // A proxy's address is the operator's choice, that of any other host is not.
 func TestProxyIsNotGuarded(t *testing.T) {
 	for text, address := range map[string]string{
-		"http://proxy.internal:3128": "proxy.internal:3128", "http://proxy.internal": "proxy.internal:80",
-		"https://proxy.internal": "proxy.internal:443", "socks5://10.0.0.1": "10.0.0.1:1080",
+		"http://egress.internal:3128": "egress.internal:3128", "http://egress.internal": "egress.internal:80",
+		"https://egress.internal": "egress.internal:443", "socks5://10.0.0.1": "10.0.0.1:1080",
 	} {
 		proxy, err := url.Parse(text)
 		if err != nil {
