@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -95,9 +96,6 @@ func write(line Line) error {
 	if err != nil {
 		return err
 	}
-	if _, err := file.Write(append(text, '\n')); err != nil {
-		file.Close()
-		return err
-	}
-	return file.Close()
+	_, err = file.Write(append(text, '\n'))
+	return errors.Join(err, file.Close())
 }
