@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/parquet-go/parquet-go"
+
 	"feedmirror/manifest"
 )
 
@@ -94,4 +96,14 @@ func (l *indexLine) row() (IndexRow, error) {
 		return IndexRow{}, fmt.Errorf("attachment %q: %w", l.File, errors.New("key, kind or document_sha256 do not follow from its name and sha256"))
 	}
 	return row, nil
+}
+
+// IndexColumns returns the names of an index's columns in the order of the file. size_bytes is a number
+// of 64 bits, the others are text; document_sha256 may be null.
+func IndexColumns() []string {
+	var names []string
+	for _, path := range parquet.SchemaOf(indexLine{}).Columns() {
+		names = append(names, path[0])
+	}
+	return names
 }

@@ -24,6 +24,8 @@ type Pointer struct {
 	SchemaVersion   manifest.SchemaVersion `json:"schemaVersion"`
 	PublishedAt     time.Time              `json:"publishedAt"` // by the feed
 	MovedAt         time.Time              `json:"movedAt"`     // by this bucket's mirror
+	Move            int64                  `json:"move"`        // how many moves this pointer made, the first publication included
+	MovedBy         Action                 `json:"movedBy"`     // what made the last of them
 	Record          manifest.ObjectRef     `json:"record"`
 	Manifest        manifest.ObjectRef     `json:"manifest"`
 	Snapshot        []string               `json:"snapshot"`
@@ -40,10 +42,13 @@ type Pointer struct {
 	Left []Departure `json:"left,omitempty"`
 }
 
-// Departure says when the pointer left a version.
+// Departure says when the pointer left a version, and when and how it had come to it.
 type Departure struct {
 	Version manifest.Number `json:"version"`
 	At      time.Time       `json:"at"`
+	Came    time.Time       `json:"came"`
+	Move    int64           `json:"move"` // number of the move that led there
+	By      Action          `json:"by"`
 }
 
 const (
@@ -129,6 +134,7 @@ type Action string
 
 // The actions.
 const (
+	ActionPublish     Action = "publish" // no decision: the rules of the chain allowed it
 	ActionApprove     Action = "approve"
 	ActionRollback    Action = "rollback"
 	ActionRetire      Action = "retire"      // passes leave the dataset alone until it is approved

@@ -57,7 +57,7 @@ func Publish(ctx context.Context, docs Documents, pause Pause, p Publication) (C
 		}
 		target, hold := manifest.NextPublication(publishedOf(standing), p.candidates(), p.OnMajor)
 		waits = hold
-		return p.next(standing, target, hold)
+		return p.next(standing, target, hold, ActionPublish)
 	})
 	if err == nil && change.After == nil {
 		change.Waits = waits
@@ -72,7 +72,7 @@ func (p Publication) Approve(ctx context.Context, docs Documents, pause Pause, k
 			return nil, nil //nolint:nilnil // obeyed already, or a later one is
 		}
 		target, hold := manifest.Approve(publishedOf(standing), decision.Hold, p.candidates(), p.OnMajor)
-		next, err := p.next(standing, target, hold)
+		next, err := p.next(standing, target, hold, ActionApprove)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (p Publication) Rollback(ctx context.Context, docs Documents, pause Pause, 
 			next.obey(key)
 			return next, nil
 		}
-		next := p.pointTo(standing, target)
+		next := p.pointTo(standing, target, ActionRollback)
 		_, hold := manifest.NextPublication(manifest.Published{Version: next.Version, Schema: next.SchemaVersion, Pinned: true}, p.candidates(), p.OnMajor)
 		next.Held, next.Pinned = p.heldSince(standing, hold), true
 		next.obey(key)
@@ -157,7 +157,7 @@ func (p Publication) candidates() []manifest.Candidate {
 }
 
 // next returns the pointer that should stand, or nil when the one that stands says it already.
-func (p Publication) next(standing *Pointer, target manifest.Number, hold *manifest.Hold) (*Pointer, error) {
+func (p Publication) next(standing *Pointer, target manifest.Number, hold *manifest.Hold, by Action) (*Pointer, error) {
 	var next *Pointer
 	switch {
 	case target != 0:
@@ -168,7 +168,7 @@ func (p Publication) next(standing *Pointer, target manifest.Number, hold *manif
 		if standing != nil && standing.Version >= target {
 			return nil, fmt.Errorf("publish %s: version %d is not above the published %d", p.Dataset, target, standing.Version)
 		}
-		next = p.pointTo(standing, p.Committed[at])
+		next = p.pointTo(standing, p.Committed[at], by)
 	case standing == nil:
 		return nil, nil //nolint:nilnil // all that is committed is held; there is no pointer to say so
 	default:
@@ -193,19 +193,21 @@ func (p Publication) heldSince(standing *Pointer, hold *manifest.Hold) *Held {
 	return &Held{Hold: *hold, Since: p.Now}
 }
 
-func (p Publication) pointTo(standing *Pointer, c Committed) *Pointer {
+func (p Publication) pointTo(standing *Pointer, c Committed, by Action) *Pointer {
 	record := c.record
 	next := &Pointer{
 		Dataset: p.Dataset, Version: record.Version, SchemaVersion: record.SchemaVersion,
-		PublishedAt: record.PublishedAt, MovedAt: p.Now,
+		PublishedAt: record.PublishedAt, MovedAt: p.Now, Move: 1, MovedBy: by,
 		Record:   manifest.ObjectRef{Key: manifest.RecordKey(p.Dataset, record.Version), SHA256: c.sum},
 		Manifest: record.Manifest, Snapshot: []string{},
 	}
 	if standing != nil {
 		next.PreviousVersion, next.Decisions = standing.Version, slices.Clone(standing.Decisions)
-		next.Left = slices.Clone(standing.Left)
-		if standing.Version != next.Version {
-			next.leave(standing.Version, p.Now)
+		next.Left, next.Move = slices.Clone(standing.Left), standing.moves()+1
+		if standing.Version == next.Version { // only pinned: readers stay
+			next.Move, next.MovedAt, next.MovedBy = standing.moves(), standing.MovedAt, standing.MovedBy
+		} else {
+			next.leave(standing, p.Now)
 		}
 		next.Retired = standing.Retired
 	}
@@ -243,12 +245,15 @@ func (p *Pointer) obey(decision string) {
 	}
 }
 
-func (p *Pointer) leave(n manifest.Number, at time.Time) {
-	p.Left = append(p.Left, Departure{Version: n, At: at})
+func (p *Pointer) leave(standing *Pointer, at time.Time) {
+	p.Left = append(p.Left, Departure{Version: standing.Version, At: at, Came: standing.MovedAt, Move: standing.moves(), By: standing.MovedBy})
 	if extra := len(p.Left) - maxDepartures; extra > 0 {
 		p.Left = slices.Delete(p.Left, 0, extra)
 	}
 }
+
+// moves returns the number of the last move. Pointers of the first release did not count them.
+func (p *Pointer) moves() int64 { return max(p.Move, int64(len(p.Left))+1) }
 
 // LeftAt returns when readers were last led away from a version; zero when that is not known.
 func (p *Pointer) LeftAt(n manifest.Number) time.Time {
@@ -281,4 +286,14 @@ func sameHold(a, b *Held) bool {
 		return a == b
 	}
 	return a.Hold == b.Hold
+}
+
+// HighestPublished returns the highest version that readers were ever led to, as far as the pointer
+// remembers.
+func (p *Pointer) HighestPublished() manifest.Number {
+	highest := p.Version
+	for _, departure := range p.Left {
+		highest = max(highest, departure.Version)
+	}
+	return highest
 }

@@ -25,7 +25,9 @@ type PartInfo struct {
 	Rows      int64
 	CreatedBy string // the writer's name for itself; empty when it gives none
 	Columns   []Column
-	Err       error // why the footer could not be read; then only Path is set
+	Fields    []Field // the same schema as a tree, with the bounds of its columns
+	Geo       string  // value of the footer's "geo" key, JSON by GeoParquet; empty when there is none
+	Err       error   // why the footer could not be read; then only Path is set
 }
 
 // Inspect reads the footer of a Parquet file of size bytes. A file that is no Parquet file, or
@@ -37,7 +39,7 @@ func Inspect(r io.ReaderAt, size int64) (info PartInfo, err error) {
 	if err != nil {
 		return PartInfo{}, fmt.Errorf("inspect Parquet file: %w", err)
 	}
-	return PartInfo{Rows: meta.NumRows, CreatedBy: meta.CreatedBy, Columns: columnsOf(meta.Schema)}, nil
+	return PartInfo{Rows: meta.NumRows, CreatedBy: meta.CreatedBy, Columns: columnsOf(meta.Schema), Fields: fieldsOf(meta), Geo: geoOf(meta)}, nil
 }
 
 // columnsOf lists the leaves of a schema that checkSchema accepted.

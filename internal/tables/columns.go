@@ -1,0 +1,131 @@
+package tables
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"feedmirror/internal/parquetinfo"
+)
+
+// UnmappableError says why a version has no table. It is no failure of the mirror: the version is
+// mirrored and published, and readers of its files are served.
+type UnmappableError struct{ Reason string }
+
+func (e *UnmappableError) Error() string { return "no table: " + e.Reason }
+
+// ColumnsOf returns the columns of a table over the parts of one version, in the order of the first
+// part. Types come from the footers alone, and all parts must agree in them. What cannot be mapped is
+// an *UnmappableError.
+func ColumnsOf(parts []parquetinfo.PartInfo) ([]Column, error) {
+	if len(parts) == 0 {
+		return nil, &UnmappableError{Reason: "it has no parts, so that its columns are not known"}
+	}
+	var columns []Column
+	for i := range parts {
+		part := &parts[i]
+		if part.Err != nil {
+			return nil, &UnmappableError{Reason: fmt.Sprintf("%s: its footer cannot be read: %v", part.Path, part.Err)}
+		}
+		these, err := columnsOf(part.Fields)
+		if err != nil {
+			return nil, &UnmappableError{Reason: fmt.Sprintf("%s: %v", part.Path, err)}
+		}
+		if i == 0 {
+			columns = these
+			continue
+		}
+		if difference := differ(columns, these); difference != "" {
+			return nil, &UnmappableError{Reason: fmt.Sprintf("%s differs from %s: %s", part.Path, parts[0].Path, difference)}
+		}
+	}
+	comment(columns, parts[0].Geo)
+	return columns, nil
+}
+
+// differ names the first difference of two lists of columns, whatever their order.
+func differ(a, b []Column) string {
+	byName := make(map[string]Type, len(a))
+	for _, column := range a {
+		byName[column.Name] = column.Type
+	}
+	for _, column := range b {
+		kind, known := byName[column.Name]
+		switch {
+		case !known:
+			return fmt.Sprintf("only it has column %q", column.Name)
+		case !reflect.DeepEqual(kind, column.Type):
+			return fmt.Sprintf("column %q is %s, there %s", column.Name, column.Type, kind)
+		}
+		delete(byName, column.Name)
+	}
+	for _, column := range a {
+		if _, left := byName[column.Name]; left {
+			return fmt.Sprintf("it lacks column %q", column.Name)
+		}
+	}
+	return ""
+}
+
+// comment writes the coordinate system of each geometry into its column's comment: engines keep
+// comments, and nothing else of the footer's "geo" key reaches them.
+func comment(columns []Column, geo string) {
+	var meta struct {
+		Columns map[string]struct {
+			Encoding string `json:"encoding"`
+			CRS      *struct {
+				Name string `json:"name"`
+				ID   *struct {
+					Authority string `json:"authority"`
+					Code      any    `json:"code"`
+				} `json:"id"`
+			} `json:"crs"`
+		} `json:"columns"`
+	}
+	if geo == "" || json.Unmarshal([]byte(geo), &meta) != nil {
+		return // without a readable key a geometry is just bytes
+	}
+	for i := range columns {
+		about, ok := meta.Columns[columns[i].Name]
+		if !ok {
+			continue
+		}
+		system := "OGC:CRS84" // GeoParquet: the default when none is given
+		switch {
+		case about.CRS == nil:
+		case about.CRS.ID != nil:
+			system = fmt.Sprintf("%s:%v", about.CRS.ID.Authority, about.CRS.ID.Code)
+		default:
+			system = about.CRS.Name
+		}
+		columns[i].Comment = about.Encoding + ", " + system
+	}
+}
+
+// schemaString returns the schema as a log's metaData carries it.
+func schemaString(columns []Column) (string, error) {
+	text, err := json.Marshal(structJSON{typeStruct, columns})
+	return string(text), err
+}
+
+// needsNTZ reports whether a column holds timestamps without a zone, which raise a table's protocol.
+func needsNTZ(columns []Column) bool {
+	for _, column := range columns {
+		if hasNTZ(&column.Type) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasNTZ(t *Type) bool {
+	switch t.Name {
+	case typeTimestampNTZ:
+		return true
+	case typeArray:
+		return hasNTZ(t.Element)
+	case typeStruct:
+		return needsNTZ(t.Columns)
+	}
+	return false
+}
