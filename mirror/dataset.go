@@ -35,6 +35,7 @@ type worker struct {
 	bad       bool   // a failure was told
 	changed   bool   // a version was committed, published or flagged
 	fence     bool   // a version was flagged, and the pointer not swapped since
+	shown     bool   // the dataset's own tables were brought up to date in this pass
 }
 
 // work brings one dataset up to date and reports who else is at it. after is what an earlier try
@@ -98,6 +99,9 @@ func (w *worker) run(ctx context.Context) {
 	// Whatever ended the listing or the copying: what is committed is published.
 	if publishErr := w.publish(ctx); err == nil {
 		err = publishErr
+	}
+	if err == nil && !w.shown {
+		err = w.show(ctx)
 	}
 	if err != nil {
 		w.end(ctx, err)
@@ -385,6 +389,9 @@ func (w *worker) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, line)
+	if w.pointer != nil {
+		w.published = append(w.published, line.Dataset)
+	}
 	if w.owe != "" {
 		w.owed = append(w.owed, state.Owed{Dataset: line.Dataset, Reason: w.owe, Full: w.oweFull, Since: w.tally.report.Started, Run: w.Run})
 	} else {

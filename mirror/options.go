@@ -95,7 +95,8 @@ type Options struct {
 	Tool      string // "mirror 1.2.3"
 	Now       func() time.Time
 	Pause     state.Pause
-	Requests  Requests // where the requests of this pass are counted
+	Requests  Requests      // where the requests of this pass are counted
+	NewID     func() string // of a new table: a UUID
 }
 
 // Requests reads what a pass asked of each side so far.

@@ -52,12 +52,13 @@ type pass struct {
 	next     time.Time // the watermark for the next pass
 	leftOut  []string  // subscribed datasets that the filter leaves out; a full pass knows them
 
-	mu       sync.Mutex
-	lines    []state.Line
-	owed     []state.Owed
-	finished []string
-	recent   []state.Recent
-	touched  bool // something was committed, published, noted or decided
+	mu        sync.Mutex
+	lines     []state.Line
+	owed      []state.Owed
+	finished  []string
+	recent    []state.Recent
+	touched   bool     // something was committed, published, noted or decided
+	published []string // datasets with a pointer that this pass worked on
 }
 
 func newPass(o Options) *pass {
@@ -101,7 +102,10 @@ func (p *pass) run(ctx context.Context) error {
 		}
 	}
 	p.begun = true
-	return p.workAll(ctx, targets)
+	if err := p.workAll(ctx, targets); err != nil {
+		return err
+	}
+	return p.showShared(ctx)
 }
 
 // workAll works on all targets, several at a time. Datasets that another run holds are tried once

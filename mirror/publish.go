@@ -59,6 +59,9 @@ func (w *worker) tryPublish(ctx context.Context) error {
 	}
 	w.fence = false
 	w.moved(change)
+	if change.Moved() {
+		return w.show(ctx)
+	}
 	return nil
 }
 

@@ -78,6 +78,7 @@ type Line struct {
 	Withdrawn   bool              `json:"withdrawn,omitempty"`
 	Pinned      bool              `json:"pinned,omitempty"`
 	Message     string            `json:"message,omitempty"`
+	Table       string            `json:"table,omitempty"`   // why engines see no table of it, or a stale one
 	Expired     []manifest.Number `json:"expired,omitempty"` // held versions that the feed no longer has, by its retention
 	CheckedAt   time.Time         `json:"checkedAt"`
 }

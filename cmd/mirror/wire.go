@@ -232,8 +232,16 @@ func (a *app) passOptions(ctx context.Context) (mirror.Options, error) {
 		},
 		Feed: client, FeedURL: s.FeedURL, Store: store, StoreURL: storeURL(s.Bucket), Probe: a.probe,
 		Mover: transfer.New(moving), Manifests: mirror.ManifestReader{Options: moving}, Observer: a.progress, Log: a.log,
-		Run: a.run, Host: a.host, Tool: "mirror " + version, Now: a.now, Pause: pause, Requests: &a.counts,
+		Run: a.run, Host: a.host, Tool: "mirror " + version, Now: a.now, Pause: pause, Requests: &a.counts, NewID: newID,
 	}, nil
+}
+
+// newID returns a random UUID of version 4.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // documented never to fail
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // pause waits, or returns early when ctx ends.
