@@ -72,14 +72,8 @@ func differ(a, b []Column) string {
 func comment(columns []Column, geo string) {
 	var meta struct {
 		Columns map[string]struct {
-			Encoding string `json:"encoding"`
-			CRS      *struct {
-				Name string `json:"name"`
-				ID   *struct {
-					Authority string `json:"authority"`
-					Code      any    `json:"code"`
-				} `json:"id"`
-			} `json:"crs"`
+			Encoding string          `json:"encoding"`
+			CRS      json.RawMessage `json:"crs"`
 		} `json:"columns"`
 	}
 	if geo == "" || json.Unmarshal([]byte(geo), &meta) != nil {
@@ -90,16 +84,30 @@ func comment(columns []Column, geo string) {
 		if !ok {
 			continue
 		}
-		system := "OGC:CRS84" // GeoParquet: the default when none is given
-		switch {
-		case about.CRS == nil:
-		case about.CRS.ID != nil:
-			system = fmt.Sprintf("%s:%v", about.CRS.ID.Authority, about.CRS.ID.Code)
-		default:
-			system = about.CRS.Name
-		}
-		columns[i].Comment = about.Encoding + ", " + system
+		columns[i].Comment = about.Encoding + ", " + systemOf(about.CRS)
 	}
+}
+
+// systemOf names a coordinate system (GeoParquet, "crs"): absent means longitude and latitude on WGS 84,
+// null that it is not known.
+func systemOf(crs json.RawMessage) string {
+	if crs == nil {
+		return "OGC:CRS84"
+	}
+	var about *struct {
+		Name string `json:"name"`
+		ID   *struct {
+			Authority string `json:"authority"`
+			Code      any    `json:"code"`
+		} `json:"id"`
+	}
+	switch err := json.Unmarshal(crs, &about); {
+	case err != nil || about == nil:
+		return "no coordinate system"
+	case about.ID != nil:
+		return fmt.Sprintf("%s:%v", about.ID.Authority, about.ID.Code)
+	}
+	return about.Name
 }
 
 // schemaString returns the schema as a log's metaData carries it.
