@@ -14,6 +14,14 @@ func (w *world) checkInvariants() {
 	}
 }
 
+// tablesUpToDate wants every table to show what is published.
+func (w *world) tablesUpToDate(unmapped ...string) {
+	w.t.Helper()
+	for _, late := range invariant.Lagging(invariant.Folder(w.dir), unmapped...) {
+		w.t.Errorf("table is late: %s", late)
+	}
+}
+
 // take hashes the bucket, to be compared with a later state of it.
 func (w *world) take() invariant.Snapshot {
 	w.t.Helper()

@@ -119,6 +119,7 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 		Observer: noObserver{}, Log: zerolog.New(w.logs).Level(zerolog.WarnLevel),
 		Run: "run" + manifest.Number(w.runs.Add(1)).Padded(), Host: "test", Tool: "mirror test",
 		Now: w.clock.Now, Pause: w.pause, Requests: counts,
+		NewID: func() string { return "table" + manifest.Number(w.runs.Add(1)).Padded() },
 	}
 	for _, c := range change {
 		c(&o)

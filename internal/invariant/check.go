@@ -48,6 +48,7 @@ func Check(b Bucket) []Violation {
 	c.checkVersions()
 	c.checkChains()
 	c.checkPointers()
+	c.checkTables()
 	sort.SliceStable(c.violations, func(i, j int) bool { return c.violations[i].Key < c.violations[j].Key })
 	return c.violations
 }
