@@ -142,6 +142,9 @@ func (w *world) sync(exit int, change ...func(*mirror.Options)) mirror.Report {
 		text, _ := json.MarshalIndent(report, "", " ")
 		w.t.Fatalf("sync ended with %d, want %d:\n%s", report.Exit, exit, text)
 	}
+	if exit == mirror.ExitDone && report.Datasets.Busy == 0 {
+		w.tablesUpToDate()
+	}
 	return report
 }
 
