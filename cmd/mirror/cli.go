@@ -23,6 +23,7 @@ type commands struct {
 	Status      statusCommand      `cmd:"" help:"Show each dataset at a glance: what is published, how far behind, what waits for a person."`
 	Verify      verifyCommand      `cmd:"" help:"Audit the bucket, which needs neither the feed nor anybody's word, and repair it if told to."`
 	Route       routeCommand       `cmd:"" help:"Print what a consumer at a version must apply, reload or rewrite to reach the published one."`
+	Ddl         ddlCommand         `cmd:"" name:"ddl" help:"Print the statements that make tables over this bucket in a query engine."`
 	Approve     approveCommand     `cmd:"" help:"Accept what holds a dataset back, and move its pointer."`
 	Rollback    rollbackCommand    `cmd:"" help:"Move a dataset's readers back to an earlier version, until approve."`
 	Acknowledge acknowledgeCommand `cmd:"" help:"Take note of a finding of verify: it stays visible and decides no exit code until its facts change."`
