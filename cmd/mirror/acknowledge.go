@@ -10,7 +10,6 @@ import (
 	"feedmirror/internal/config"
 	"feedmirror/internal/fault"
 	"feedmirror/mirror"
-	"feedmirror/state"
 )
 
 type acknowledgeCommand struct {
@@ -50,7 +49,7 @@ func (c *acknowledgeCommand) Run(ctx context.Context, env environment) (int, err
 		return 0, err
 	}
 	defer store.Close() //nolint:errcheck // nothing is buffered in a store
-	if _, err := state.LoadLayout(ctx, store); err != nil {
+	if err := a.checkLayout(ctx, store); err != nil {
 		return 0, err
 	}
 	decision, err := mirror.Acknowledge(ctx, mirror.DecideOptions{

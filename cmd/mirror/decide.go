@@ -91,7 +91,7 @@ func decide(ctx context.Context, env environment, flags any, reason, dataset str
 		return 0, err
 	}
 	defer store.Close() //nolint:errcheck // nothing is buffered in a store
-	if _, err := state.LoadLayout(ctx, store); err != nil {
+	if err := a.checkLayout(ctx, store); err != nil {
 		return 0, err
 	}
 	change, err := carryOut(ctx, mirror.DecideOptions{

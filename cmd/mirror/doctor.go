@@ -47,7 +47,7 @@ func (c *doctorCommand) Run(ctx context.Context, env environment) (int, error) {
 		return 0, err
 	}
 	d := diagnosis{Fit: true, Probe: probe}
-	unfit := probe.Unfit()
+	unfit := probe.Unfit(a.settings.AcceptWeakLocking)
 	if unfit != nil {
 		d.Fit, d.Exit = false, mirror.ExitBucket
 	}
@@ -77,7 +77,10 @@ func printDiagnosis(out io.Writer, d diagnosis) error {
 	for _, key := range d.Probe.Leftovers {
 		fmt.Fprintf(out, "left behind: %s\n", key)
 	}
-	if d.Fit {
+	switch {
+	case d.Fit && d.Probe.Observed.WeakLocking():
+		fmt.Fprintf(out, "\nnote: %s.\n", mirror.WeakLockingRules)
+	case d.Fit:
 		fmt.Fprintln(out, "\nThis bucket keeps the promises that the mirror rests on.")
 	}
 	_, err := fmt.Fprintf(out, "\nThe least rights that the mirror needs here:\n%s\n", d.Policy)

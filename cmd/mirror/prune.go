@@ -103,7 +103,7 @@ func (c *pruneCommand) problem() string {
 
 func (c *pruneCommand) options(a *app, store bucket.Store, grace time.Duration) mirror.PruneOptions {
 	return mirror.PruneOptions{
-		Store: store, Filter: c.Datasets, Apply: c.Apply, LeaseTTL: a.settings.LeaseTTL, Run: a.run, Host: a.host, Tool: "mirror " + version,
+		Store: store, Filter: c.Datasets, Apply: c.Apply, AcceptWeakLocking: a.settings.AcceptWeakLocking, LeaseTTL: a.settings.LeaseTTL, Run: a.run, Host: a.host, Tool: "mirror " + version,
 		Rules: manifest.KeepRules{Versions: c.KeepVersions, Days: c.KeepDays, Majors: c.KeepMajors, Grace: grace},
 		Now:   a.now, Pause: pause, Stage: func(text string) { a.progress.Stage("prune", text) },
 	}

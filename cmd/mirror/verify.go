@@ -65,6 +65,9 @@ func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
 	defer store.Close() //nolint:errcheck // nothing is buffered in a store
 	options.Store, options.Audit.Reader = store, store
 	if c.Repair {
+		if err := a.checkLayout(ctx, store); err != nil {
+			return 0, err
+		}
 		options.Repair = a.repairOptions(store, options.Audit.Select)
 	}
 	if c.AgainstFeed {

@@ -24,6 +24,7 @@ import (
 	"feedmirror/internal/transfer"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
+	"feedmirror/state"
 )
 
 // app is what commands share: settings, log, progress, and what they ask of each side.
@@ -122,9 +123,19 @@ func (a *app) openBucket(ctx context.Context, mustExist bool) (bucket.Store, err
 	return open.Open(ctx, a.settings.Bucket, options)
 }
 
+// checkLayout refuses a bucket that must not be written to: one of a newer layout, or of a store
+// that ignores conditional writes where that is not accepted.
+func (a *app) checkLayout(ctx context.Context, store bucket.Store) error {
+	layout, err := state.LoadLayout(ctx, store)
+	if err != nil {
+		return err
+	}
+	return layout.CheckLocking(a.settings.AcceptWeakLocking)
+}
+
 func (a *app) bucketOptions(mustExist bool) (open.Options, error) {
 	client, err := netclient.New(netclient.Options{CAFile: a.settings.CAFile, Connections: a.settings.TransferConcurrency + 4})
-	return open.Options{HTTPClient: client, Counts: &a.counts.bucket, MustExist: mustExist}, err
+	return open.Options{HTTPClient: client, Counts: &a.counts.bucket, MustExist: mustExist, LookFirst: a.settings.AcceptWeakLocking}, err
 }
 
 func (a *app) probe(ctx context.Context) (bucket.ProbeReport, error) {
@@ -227,7 +238,7 @@ func (a *app) passOptions(ctx context.Context) (mirror.Options, error) {
 	return mirror.Options{
 		Settings: mirror.Settings{
 			Filter: s.Datasets, ShardIndex: s.ShardIndex, ShardOf: s.ShardOf, History: manifest.History(s.History), Full: s.Full,
-			FullEvery: 24 * time.Hour, Overlap: s.FeedOverlap, RebuildWait: s.FeedRebuildWait, LeaseTTL: s.LeaseTTL,
+			FullEvery: 24 * time.Hour, Overlap: s.FeedOverlap, RebuildWait: s.FeedRebuildWait, LeaseTTL: s.LeaseTTL, AcceptWeakLocking: s.AcceptWeakLocking,
 			OnMajor: manifest.OnMajor(s.PublishOnMajor), AtOnce: min(8, s.TransferConcurrency),
 		},
 		Feed: client, FeedURL: s.FeedURL, Store: store, StoreURL: storeURL(s.Bucket), Probe: a.probe,

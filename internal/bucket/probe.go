@@ -89,22 +89,28 @@ func (r ProbeReport) Finding(name string) (ProbeFinding, bool) {
 }
 
 // Unfit returns a fault.BucketUnfit that names what the mirror needs and the store lacks, nil when
-// there is nothing.
-func (r ProbeReport) Unfit() error {
+// there is nothing. With acceptWeakLocking a store may ignore conditions.
+func (r ProbeReport) Unfit(acceptWeakLocking bool) error {
 	var names, texts []string
+	onlyLocking := true
 	for _, finding := range r.Findings {
-		if finding.Needed && finding.Verdict == VerdictLacking {
+		locking := finding.Name == CheckAtomicCreate || finding.Name == CheckCompareAndSwap
+		if finding.Needed && finding.Verdict == VerdictLacking && !(locking && acceptWeakLocking) {
 			names = append(names, finding.Name)
 			texts = append(texts, finding.Text)
+			onlyLocking = onlyLocking && locking
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
+	hint := "Use a store that keeps these promises, or another endpoint or version of this one; `mirror doctor` shows all of them."
+	if onlyLocking {
+		hint += " " + WeakLockingHint
+	}
 	return &fault.Error{
 		Op: "probe bucket", Object: strings.Join(names, ", "), Side: fault.SideBucket,
-		Kind: fault.BucketUnfit, Err: errors.New(strings.Join(texts, " ")),
-		Hint: "Use a store that keeps these promises, or another endpoint or version of this one; `mirror doctor` shows all of them.",
+		Kind: fault.BucketUnfit, Err: errors.New(strings.Join(texts, " ")), Hint: hint,
 	}
 }
 

@@ -247,7 +247,7 @@ func checkTold(t *testing.T, report bucket.ProbeReport, name string) {
 
 func checkUnfit(t *testing.T, report bucket.ProbeReport, names []string) {
 	t.Helper()
-	err := report.Unfit()
+	err := report.Unfit(false)
 	if len(names) == 0 {
 		if err != nil {
 			t.Errorf("unfit: %v", err)
@@ -350,16 +350,16 @@ func TestProbeWaitsForAnUndecidedRace(t *testing.T) {
 	// The first create is the probe's own object, the second meets it, then come two rivals.
 	store := &buckettest.FailNth{Store: newLocal(t), Op: buckettest.OpCreate, From: 3, To: 4, Err: busy}
 	report, err := bucket.Probe(t.Context(), store, options)
-	if err != nil || report.Unfit() != nil {
-		t.Fatalf("%v, %v", err, report.Unfit())
+	if err != nil || report.Unfit(false) != nil {
+		t.Fatalf("%v, %v", err, report.Unfit(false))
 	}
 	if len(pauses) != 1 || pauses[0] < time.Second {
 		t.Errorf("paused %v, want once for at least a second", pauses)
 	}
 	store = &buckettest.FailNth{Store: newLocal(t), Op: buckettest.OpCreate, From: 3, To: 10, Err: busy}
 	report, err = bucket.Probe(t.Context(), store, options)
-	if err != nil || !fault.Is(report.Unfit(), fault.BucketUnfit) {
-		t.Errorf("a store that never decides: %v, %v", err, report.Unfit())
+	if err != nil || !fault.Is(report.Unfit(false), fault.BucketUnfit) {
+		t.Errorf("a store that never decides: %v, %v", err, report.Unfit(false))
 	}
 }
 

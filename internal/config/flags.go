@@ -29,8 +29,9 @@ type FeedFlags struct {
 
 // BucketFlags say where the mirror stands.
 type BucketFlags struct {
-	Bucket *string `name:"bucket" group:"Bucket" placeholder:"URL" help:"The bucket: s3://name/prefix?region=..., gs://name/prefix, azblob://container/prefix or file:///folder."`
-	CAFile *string `name:"ca-file" group:"Bucket" placeholder:"FILE" help:"PEM file of certificate authorities to trust beside the system's, for the feed, its links and the bucket."`
+	Bucket            *string `name:"bucket" group:"Bucket" placeholder:"URL" help:"The bucket: s3://name/prefix?region=..., gs://name/prefix, azblob://container/prefix or file:///folder."`
+	AcceptWeakLocking *bool   `name:"accept-weak-locking" group:"Bucket" help:"Use a bucket whose store ignores conditional writes. Then only one process at a time may write to it: no second run, and no approve, rollback or prune during one."`
+	CAFile            *string `name:"ca-file" group:"Bucket" placeholder:"FILE" help:"PEM file of certificate authorities to trust beside the system's, for the feed, its links and the bucket."`
 }
 
 // SelectFlags say what a run works on.

@@ -13,7 +13,9 @@ type Settings struct {
 	FeedRebuildWait time.Duration // how long a version being rebuilt is waited for
 
 	Bucket string // address of the bucket; its parameters are the store's to check
-	CAFile string // PEM file of further certificate authorities; empty: the system's only
+	// AcceptWeakLocking goes on with a store that ignores conditional writes.
+	AcceptWeakLocking bool
+	CAFile            string // PEM file of further certificate authorities; empty: the system's only
 
 	Datasets    []string // globs of dataset ids; empty: all
 	History     string   // HistoryAll or HistoryCurrent

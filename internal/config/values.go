@@ -159,13 +159,15 @@ func path(field func(*Settings) *string) func(*Settings, string) error {
 	}
 }
 
-func readFull(s *Settings, text string) error {
-	value, err := strconv.ParseBool(text)
-	if err != nil {
-		return errValue
+func yes(field func(*Settings) *bool) func(*Settings, string) error {
+	return func(s *Settings, text string) error {
+		value, err := strconv.ParseBool(text)
+		if err != nil {
+			return errValue
+		}
+		*field(s) = value
+		return nil
 	}
-	s.Full = value
-	return nil
 }
 
 func readFeedURL(s *Settings, text string) error {

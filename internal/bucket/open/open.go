@@ -29,6 +29,9 @@ type Options struct {
 	Counts *bucket.Counts
 	// MustExist refuses a folder that is not there instead of creating it.
 	MustExist bool
+	// LookFirst looks at a key before each write, for a store that ignores conditions and has a
+	// single writer: see bucket.WithLook.
+	LookFirst bool
 }
 
 // Open returns the store that a URL names, with its requests counted and repeated as the options
@@ -51,6 +54,9 @@ func Open(ctx context.Context, rawURL string, options Options) (bucket.Store, er
 	}
 	if options.Counts != nil {
 		store = bucket.WithCounts(store, options.Counts)
+	}
+	if options.LookFirst {
+		store = bucket.WithLook(store)
 	}
 	return bucket.WithRetry(store, options.Retry), nil
 }
