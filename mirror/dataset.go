@@ -27,8 +27,9 @@ type worker struct {
 	chainKnown bool
 	current    manifest.Number // the feed's current version; zero when it did not say
 
-	committed map[manifest.Number]state.Committed // read or written in this pass
+	committed recalled
 	failed    map[manifest.Number]bool
+	expired   map[manifest.Number]bool // committed versions that the feed no longer has, by its retention
 	refused   refusals
 	owe       string // why the dataset stays owed; empty when it does not
 	oweFull   bool   // what is owed lies below the newest record
@@ -42,8 +43,8 @@ type worker struct {
 func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *state.BusyError {
 	w := &worker{
 		pass: p, target: t, current: t.current, line: p.lineOf(t.dataset),
-		log:       p.Log.With().Str("dataset", t.dataset).Logger(),
-		committed: map[manifest.Number]state.Committed{}, failed: map[manifest.Number]bool{},
+		log:    p.Log.With().Str("dataset", t.dataset).Logger(),
+		failed: map[manifest.Number]bool{},
 	}
 	holder, err := p.take(ctx, t.dataset, after)
 	var busy *state.BusyError
@@ -109,6 +110,12 @@ func (w *worker) load(ctx context.Context) error {
 	w.Observer.Stage(w.target.dataset, "reading what is held")
 	if err := w.read(ctx); err != nil {
 		return err
+	}
+	w.expired = map[manifest.Number]bool{}
+	for _, held := range w.holding {
+		if held.Record && w.line.Expired.Has(held.Number) {
+			w.expired[held.Number] = true
+		}
 	}
 	if !w.target.owed && !w.target.full {
 		return nil
@@ -259,7 +266,8 @@ func (w *worker) copyStep(ctx context.Context, s step) error {
 	held, _ := w.holding.Find(n)
 	held.Number, held.Record, held.Claimed, held.Gone = n, true, true, false
 	w.holding = w.holding.With(held)
-	w.committed[n], w.changed = *committed, true
+	w.committed.remember(*committed, w.pointer)
+	w.changed = true
 	w.touch()
 	w.tally.update(func(r *Report) { r.Versions.Committed++ })
 	w.log.Info().Int64("version", int64(n)).Int("files", len(committed.Record().Files)).Int64("attachments", committed.Record().Attachments.Count).Msg("committed")
@@ -381,6 +389,9 @@ func (w *worker) finish() {
 		line.Held, line.Withdrawn, line.Pinned = p.Held, p.Withdrawn, p.Pinned
 	}
 	line.Waiting = w.waiting()
+	if w.expired != nil {
+		line.Expired = state.RangesOf(w.holding, func(n manifest.Number) bool { return w.expired[n] })
+	}
 	w.stateOf(&line)
 	w.mu.Lock()
 	defer w.mu.Unlock()

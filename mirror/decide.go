@@ -187,7 +187,10 @@ func loadDataset(ctx context.Context, docs state.Documents, dataset string) (kno
 }
 
 func (d known) recall(ctx context.Context, docs state.Documents) func(manifest.Number) (state.Committed, error) {
-	return func(n manifest.Number) (state.Committed, error) { return state.Recall(ctx, docs, d.dataset, n) }
+	return func(n manifest.Number) (state.Committed, error) {
+		committed, err := state.Recall(ctx, docs, d.dataset, n)
+		return committed.Brief(), err
+	}
 }
 
 // hold returns what the pointer waits for, also where nothing is published yet.

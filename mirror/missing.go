@@ -13,7 +13,6 @@ import (
 	"feedmirror/internal/fault"
 	"feedmirror/internal/transfer"
 	"feedmirror/manifest"
-	"feedmirror/state"
 )
 
 // lookUpAttachments finds out which attachment objects the bucket has: those that the record
@@ -177,17 +176,4 @@ func (c *versionCopy) AllPresent(ctx context.Context) error {
 			Hint: "The store does not list what it took. The next pass looks again; mirror doctor tests it."}
 	}
 	return nil
-}
-
-// recall returns a committed version, read at most once a pass.
-func (w *worker) recall(ctx context.Context, n manifest.Number) (state.Committed, error) {
-	if committed, ok := w.committed[n]; ok {
-		return committed, nil
-	}
-	committed, err := state.Recall(ctx, w.Store, w.target.dataset, n)
-	if err != nil {
-		return state.Committed{}, err
-	}
-	w.committed[n] = committed
-	return committed, nil
 }

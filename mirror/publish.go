@@ -123,6 +123,7 @@ func gatherCandidates(holding manifest.Holding, pointer *state.Pointer, recall f
 // moved takes over what became of the pointer, and tells.
 func (w *worker) moved(change state.Change) {
 	w.pointer = change.After
+	w.committed.moved(w.pointer)
 	if change.After == nil {
 		w.waits(change.Waits)
 		return

@@ -114,10 +114,18 @@ func (v Verified) StoredObjects() []StoredObject { return v.stored }
 type Committed struct {
 	record manifest.Record
 	sum    manifest.SHA256
+	brief  bool // without its files
 }
 
-// Record returns the record that stands.
+// Record returns the record that stands; what Brief returned has none of its files.
 func (c Committed) Record() manifest.Record { return c.record }
+
+// Brief returns the version without its files: all that the rules of publication and the chain ask
+// for. A pass can hold thousands of them. Who publishes one reads its record again.
+func (c Committed) Brief() Committed {
+	c.record.Files, c.record.SourceURL, c.brief = nil, nil, true
+	return c
+}
 
 // SHA256 returns the hash of the record's stored bytes.
 func (c Committed) SHA256() manifest.SHA256 { return c.sum }

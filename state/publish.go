@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 )
@@ -57,7 +58,7 @@ func Publish(ctx context.Context, docs Documents, pause Pause, p Publication) (C
 		}
 		target, hold := manifest.NextPublication(publishedOf(standing), p.candidates(), p.OnMajor)
 		waits = hold
-		return p.next(standing, target, hold)
+		return p.next(ctx, docs, standing, target, hold)
 	})
 	if err == nil && change.After == nil {
 		change.Waits = waits
@@ -72,7 +73,7 @@ func (p Publication) Approve(ctx context.Context, docs Documents, pause Pause, k
 			return nil, nil //nolint:nilnil // obeyed already, or a later one is
 		}
 		target, hold := manifest.Approve(publishedOf(standing), decision.Hold, p.candidates(), p.OnMajor)
-		next, err := p.next(standing, target, hold)
+		next, err := p.next(ctx, docs, standing, target, hold)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +158,7 @@ func (p Publication) candidates() []manifest.Candidate {
 }
 
 // next returns the pointer that should stand, or nil when the one that stands says it already.
-func (p Publication) next(standing *Pointer, target manifest.Number, hold *manifest.Hold) (*Pointer, error) {
+func (p Publication) next(ctx context.Context, r bucket.Reader, standing *Pointer, target manifest.Number, hold *manifest.Hold) (*Pointer, error) {
 	var next *Pointer
 	switch {
 	case target != 0:
@@ -168,7 +169,11 @@ func (p Publication) next(standing *Pointer, target manifest.Number, hold *manif
 		if standing != nil && standing.Version >= target {
 			return nil, fmt.Errorf("publish %s: version %d is not above the published %d", p.Dataset, target, standing.Version)
 		}
-		next = p.pointTo(standing, p.Committed[at])
+		whole, err := p.Committed[at].whole(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		next = p.pointTo(standing, whole)
 	case standing == nil:
 		return nil, nil //nolint:nilnil // all that is committed is held; there is no pointer to say so
 	default:
@@ -181,6 +186,20 @@ func (p Publication) next(standing *Pointer, target manifest.Number, hold *manif
 		return nil, nil //nolint:nilnil // it says so already
 	}
 	return next, nil
+}
+
+// whole returns a version with its files. A record that says something else than before is a
+// fault.Conflict: records are never replaced.
+func (c Committed) whole(ctx context.Context, r bucket.Reader) (Committed, error) {
+	if !c.brief {
+		return c, nil
+	}
+	again, err := Recall(ctx, r, c.record.Dataset, c.record.Version)
+	if err == nil && again.sum != c.sum {
+		err = &fault.Error{Op: "read record", Object: manifest.RecordKey(c.record.Dataset, c.record.Version), Side: fault.SideBucket, Kind: fault.Conflict,
+			Err: errors.New("it was replaced while it was read"), Hint: "Records are never replaced. Find out who writes to this bucket beside the mirror."}
+	}
+	return again, err
 }
 
 func (p Publication) heldSince(standing *Pointer, hold *manifest.Hold) *Held {

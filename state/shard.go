@@ -65,21 +65,21 @@ type Recent struct {
 
 // Line is what the last pass knew of a dataset.
 type Line struct {
-	Dataset     string            `json:"dataset"`
-	State       string            `json:"state"` // ok, held, withdrawn, failed, owed, retired, not-subscribed, unknown
-	Published   manifest.Number   `json:"published"`
-	Newest      manifest.Number   `json:"newest"`      // highest committed
-	Waiting     int               `json:"waiting"`     // committed versions above the published one
-	FeedCurrent manifest.Number   `json:"feedCurrent"` // as the feed said when it was last asked
-	FeedSince   *time.Time        `json:"feedSince,omitempty"`
-	Schema      string            `json:"schema,omitempty"`
-	PublishedAt *time.Time        `json:"publishedAt,omitempty"`
-	Held        *Held             `json:"held,omitempty"`
-	Withdrawn   bool              `json:"withdrawn,omitempty"`
-	Pinned      bool              `json:"pinned,omitempty"`
-	Message     string            `json:"message,omitempty"`
-	Expired     []manifest.Number `json:"expired,omitempty"` // held versions that the feed no longer has, by its retention
-	CheckedAt   time.Time         `json:"checkedAt"`
+	Dataset     string          `json:"dataset"`
+	State       string          `json:"state"` // ok, held, withdrawn, failed, owed, retired, not-subscribed, unknown
+	Published   manifest.Number `json:"published"`
+	Newest      manifest.Number `json:"newest"`      // highest committed
+	Waiting     int             `json:"waiting"`     // committed versions above the published one
+	FeedCurrent manifest.Number `json:"feedCurrent"` // as the feed said when it was last asked
+	FeedSince   *time.Time      `json:"feedSince,omitempty"`
+	Schema      string          `json:"schema,omitempty"`
+	PublishedAt *time.Time      `json:"publishedAt,omitempty"`
+	Held        *Held           `json:"held,omitempty"`
+	Withdrawn   bool            `json:"withdrawn,omitempty"`
+	Pinned      bool            `json:"pinned,omitempty"`
+	Message     string          `json:"message,omitempty"`
+	Expired     Ranges          `json:"expiredRanges,omitempty"` // committed versions that the feed no longer has, by its retention
+	CheckedAt   time.Time       `json:"checkedAt"`
 }
 
 // LoadShard returns a shard's document and its tag, or nil when there was no pass yet.
