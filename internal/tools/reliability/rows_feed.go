@@ -1,0 +1,6 @@
+package main
+
+// feedRows: the API's answers are hostile.
+func feedRows() []row {
+	return []row{}
+}

@@ -1,0 +1,6 @@
+package main
+
+// rivalRows: several processes work on one bucket.
+func rivalRows() []row {
+	return []row{}
+}
