@@ -15,6 +15,13 @@ func WithLook(store Store) Store { return &looking{store} }
 
 type looking struct{ Store }
 
+// Guarantees says that two writers can both win.
+func (l *looking) Guarantees() Guarantees {
+	guarantees := l.Store.Guarantees()
+	guarantees.AtomicCreate, guarantees.CompareAndSwap = false, false
+	return guarantees
+}
+
 func (l *looking) Create(ctx context.Context, key string, content Content) (Info, error) {
 	if err := l.look(ctx, "create object", key, Absent, fault.Exists); err != nil {
 		return Info{}, err
