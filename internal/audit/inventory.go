@@ -9,6 +9,7 @@ import (
 
 	"feedmirror/attachments"
 	"feedmirror/internal/bucket"
+	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -73,9 +74,12 @@ func (a *auditor) listDataset(ctx context.Context, dataset string) (map[string]b
 
 // wholeVersion checks every object that a record names, and enters its attachments.
 func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, record manifest.Record, listed map[string]bucket.Info) error {
-	stored, _, err := state.Read[state.StoredDocument](ctx, a.Reader, manifest.StoredKey(record.Dataset, record.Version))
+	stored, err := twice(ctx, func() (*state.StoredDocument, error) {
+		stored, _, err := state.Read[state.StoredDocument](ctx, a.Reader, manifest.StoredKey(record.Dataset, record.Version))
+		return stored, err
+	})
 	if err != nil {
-		if err := a.tell(KindDocument, manifest.StoredKey(record.Dataset, record.Version), record.Dataset, record.Version, err); err != nil {
+		if err := a.tell(ctx, KindDocument, manifest.StoredKey(record.Dataset, record.Version), record.Dataset, record.Version, err); err != nil {
 			return err
 		}
 	}
@@ -85,7 +89,7 @@ func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, recor
 		info, there := listed[object.key]
 		delete(listed, object.key)
 		if !there {
-			a.missing(object)
+			group.Go(func() error { return a.absent(ctx, object) })
 			continue
 		}
 		group.Go(func() error { return a.object(ctx, object, info) })
@@ -154,14 +158,20 @@ func (a *auditor) enterAttachments(ctx context.Context, record manifest.Record) 
 		return nil
 	}
 	a.indexes = append(a.indexes, namedIndex{record.Dataset, record.Version, index.Key})
-	err := a.readIndex(ctx, index.Key, func(row attachments.IndexRow) error {
-		a.attachments.add(row.SHA256, row.Size)
-		return nil
+	_, err := twice(ctx, func() (struct{}, error) {
+		return struct{}{}, a.readIndex(ctx, index.Key, func(row attachments.IndexRow) error {
+			a.attachments.add(row.SHA256, row.Size)
+			return nil
+		})
 	})
-	if err != nil {
-		return a.tell(KindIndex, index.Key, record.Dataset, record.Version, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	a.namesUnknown = true
+	if fault.Is(err, fault.NotFound) {
+		return nil // told as missing
+	}
+	return a.tell(ctx, KindIndex, index.Key, record.Dataset, record.Version, err)
 }
 
 func (a *auditor) readIndex(ctx context.Context, key string, visit func(attachments.IndexRow) error) error {
@@ -190,6 +200,11 @@ func (a *auditor) leftovers(dataset string, versions []*version, listed map[stri
 		}
 		if !isDocument {
 			n = parsed.Version
+		}
+		if v := byNumber[n]; v != nil && v.held.Record && v.committed == nil {
+			// Its record is told as a finding. Whether it names this object is not known.
+			a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.NoRecord++ })
+			continue
 		}
 		kind, detail := a.leftover(dataset, parsed.Table, byNumber[n], info)
 		a.note(Finding{Kind: kind, Key: key, Dataset: dataset, Version: int64(n), Detail: fmt.Sprintf("%s (%d bytes)", detail, info.Size)})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"feedmirror/attachments"
 	"feedmirror/manifest"
@@ -19,7 +20,8 @@ type namedIndex struct {
 var errAllNamed = errors.New("all are named")
 
 // nameAttachments tells for each finding about an attachment which version names it, and by which
-// name: a hash alone says little to a person. The newest version that names it is told.
+// name: a hash alone says little to a person. The newest version that names it is told. What only
+// versions name that a prune took meanwhile is no finding.
 func (a *auditor) nameAttachments(ctx context.Context) {
 	unnamed := map[manifest.SHA256][]int{}
 	for at, finding := range a.report.Findings {
@@ -28,10 +30,15 @@ func (a *auditor) nameAttachments(ctx context.Context) {
 			unnamed[key.SHA256] = append(unnamed[key.SHA256], at)
 		}
 	}
+	pruned, unread := false, a.namesUnknown
 	for at := len(a.indexes) - 1; at >= 0 && len(unnamed) > 0; at-- {
 		index := a.indexes[at]
+		if _, err := a.Reader.Stat(ctx, manifest.PrunedKey(index.dataset, index.version)); err == nil {
+			pruned = true
+			continue
+		}
 		// An index that cannot be read is a finding already; the next one may name them too.
-		_ = a.readIndex(ctx, index.key, func(row attachments.IndexRow) error {
+		err := a.readIndex(ctx, index.key, func(row attachments.IndexRow) error {
 			for _, finding := range unnamed[row.SHA256] {
 				f := &a.report.Findings[finding]
 				f.Dataset, f.Version = index.dataset, int64(index.version)
@@ -42,6 +49,13 @@ func (a *auditor) nameAttachments(ctx context.Context) {
 				return errAllNamed
 			}
 			return nil
+		})
+		unread = unread || err != nil && !errors.Is(err, errAllNamed)
+	}
+	if pruned && !unread {
+		a.report.Findings = slices.DeleteFunc(a.report.Findings, func(f Finding) bool {
+			key, ok := manifest.ParseDataKey(f.Key)
+			return ok && f.Dataset == "" && f.Kind == KindMissing && len(unnamed[key.SHA256]) > 0
 		})
 	}
 }
