@@ -69,8 +69,8 @@ race:
 	go build $(BUILD_FLAGS) -o $(OUT)/testcheck ./internal/tools/testcheck
 	go test -race -vet=off -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) -json $(PKG) | $(OUT)/testcheck
 
-fuzz: ## run each fuzz target for FUZZTIME (default 10s)
-	@scripts/fuzz $(FUZZTIME)
+fuzz: ## run each fuzz target for FUZZTIME (default 10s); KEEP=1 keeps new interesting inputs under testdata/fuzz
+	@scripts/fuzz $(if $(KEEP),--keep) $(FUZZTIME)
 
 cover: tools ## test with coverage; prints the total and writes .tools/out/cover.html
 	@mkdir -p $(OUT)
