@@ -133,8 +133,11 @@ func (a *app) checkLayout(ctx context.Context, store bucket.Store) error {
 	return layout.CheckLocking(a.settings.AcceptWeakLocking)
 }
 
+// bucketSilence is longer than any store takes to answer and short enough for a person who waits.
+const bucketSilence = 2 * time.Minute
+
 func (a *app) bucketOptions(mustExist bool) (open.Options, error) {
-	client, err := netclient.New(netclient.Options{CAFile: a.settings.CAFile, Connections: a.settings.TransferConcurrency + 4})
+	client, err := netclient.New(netclient.Options{CAFile: a.settings.CAFile, Connections: a.settings.TransferConcurrency + 4, Silence: bucketSilence})
 	return open.Options{HTTPClient: client, Counts: &a.counts.bucket, MustExist: mustExist, LookFirst: a.settings.AcceptWeakLocking}, err
 }
 
@@ -206,7 +209,7 @@ func (a *app) transferOptions(store bucket.Store, linker transfer.Linker) (trans
 	if !ok {
 		return transfer.Options{}, fmt.Errorf("set up downloads: a client without a transport of its own")
 	}
-	transfer.Guard(source, a.settings.AllowPrivateLinks, 0)
+	transfer.Guard(source, a.linksGuard())
 	minRate := a.settings.TransferMinRate
 	if minRate == 0 {
 		minRate = -1 // none, where zero means the default
@@ -217,6 +220,17 @@ func (a *app) transferOptions(store bucket.Store, linker transfer.Linker) (trans
 		Bandwidth: a.settings.TransferBandwidth, UserAgent: "feedmirror/" + version,
 		Progress: a.progress.Bytes, Counts: &a.counts.transfer,
 	}, nil
+}
+
+// linksGuard says where signed links may lead.
+func (a *app) linksGuard() transfer.GuardOptions {
+	options := transfer.GuardOptions{Allowed: a.settings.AllowPrivateLinks, Hosts: a.settings.LinksHosts, Unchecked: func() {
+		a.log.Warn().Msg("links are fetched through a proxy, which resolves their hosts: where they lead is not checked unless --links-hosts names the hosts they may lead to")
+	}}
+	if feedURL, err := url.Parse(a.settings.FeedURL); err == nil {
+		options.Loopback = netclient.IsLoopback(feedURL.Hostname())
+	}
+	return options
 }
 
 // passOptions returns everything that a pass works with.

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"time"
 
 	"feedmirror/internal/fault"
@@ -43,14 +42,8 @@ func CacheControl(class ContentClass) string {
 	return "public, max-age=31536000, immutable"
 }
 
-// RetryAfter reads the pause in seconds that an answer asks for; zero when it asks for none.
-func RetryAfter(header http.Header) time.Duration {
-	seconds, err := strconv.Atoi(header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
-}
+// RetryAfter reads the pause that an answer asks for, as seconds or a date; zero when it asks for none.
+func RetryAfter(header http.Header) time.Duration { return netclient.RetryAfter(header, time.Now()) }
 
 // WithoutAddress returns the cause inside of a *url.Error, whose text shows the address: upload
 // sessions and signed requests carry a credential there.

@@ -31,6 +31,7 @@ type Settings struct {
 	TransferRateWindow  time.Duration
 	TransferBandwidth   int64 // bytes a second over all files; zero: no limit
 	AllowPrivateLinks   []netip.Prefix
+	LinksHosts          []string // globs of host names, in lower case; empty: any
 
 	PublishOnMajor string // OnMajorHold or OnMajorFollow
 	LeaseTTL       time.Duration

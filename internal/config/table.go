@@ -45,6 +45,7 @@ func table() []setting {
 		{flag: "transfer-rate-window", yaml: "transfer.rate_window", initial: "60s", allowed: "1 second to 1 hour, such as 60s", read: duration(func(s *Settings) *time.Duration { return &s.TransferRateWindow }, time.Second, time.Hour)},
 		{flag: "transfer-bandwidth", yaml: "transfer.bandwidth", initial: none, allowed: "bytes a second, such as 50MiB/s, or none", read: rate(func(s *Settings) *int64 { return &s.TransferBandwidth })},
 		{flag: "allow-private-links", yaml: "allow_private_links", allowed: "networks, such as 10.0.0.0/8,fd00::/8", read: readNetworks, list: true},
+		{flag: "links-hosts", yaml: "links_hosts", allowed: "host names without ports, such as *.s3.amazonaws.com", read: readHosts, list: true},
 		{flag: "publish-on-major", yaml: "publish.on_major", initial: OnMajorHold, allowed: "hold or follow", read: word(func(s *Settings) *string { return &s.PublishOnMajor }, OnMajorHold, OnMajorFollow)},
 		{flag: "lease-ttl", yaml: "lease.ttl", initial: "60s", allowed: "1 second to 1 day, such as 60s", read: duration(func(s *Settings) *time.Duration { return &s.LeaseTTL }, time.Second, 24*time.Hour)},
 		{flag: "output", yaml: "output", initial: OutputText, allowed: "text or json", read: word(func(s *Settings) *string { return &s.Output }, OutputText, OutputJSON)},

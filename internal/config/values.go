@@ -217,6 +217,24 @@ func readShard(s *Settings, text string) error {
 	return nil
 }
 
+// hostForm is a host name or an address with the signs of a glob in it.
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:*?\[\]-]{1,253}$`)
+
+func readHosts(s *Settings, text string) error {
+	s.LinksHosts = nil
+	for host := range strings.SplitSeq(text, ",") {
+		host = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(host), "."))
+		if _, err := pathpkg.Match(host, ""); err != nil || !hostForm.MatchString(host) {
+			return fmt.Errorf("%q is no host name", host)
+		}
+		if name, port, ok := strings.Cut(host, ":"); ok && !strings.Contains(port, ":") {
+			return fmt.Errorf("%q names a port: %s is meant", host, name)
+		}
+		s.LinksHosts = append(s.LinksHosts, host)
+	}
+	return nil
+}
+
 func readNetworks(s *Settings, text string) error {
 	s.AllowPrivateLinks = nil
 	for one := range strings.SplitSeq(text, ",") {

@@ -57,7 +57,8 @@ func newCompany(t *testing.T) *company {
 	c.links = newFront(t, with, c.feed.LinksURL())
 	c.api = newFront(t, with, rewriting(t, c.feed.URL(), c.feed.LinksURL(), "https://"+c.links.address))
 	c.proxy = newConnectProxy(t)
-	c.env = []string{"MIRROR_FEED_URL=https://" + c.api.address, "MIRROR_CA_FILE=" + with.file, "HTTPS_PROXY=" + c.proxy.url, "MIRROR_LEASE_TTL=2s"}
+	c.env = []string{"MIRROR_FEED_URL=https://" + c.api.address, "MIRROR_CA_FILE=" + with.file, "HTTPS_PROXY=" + c.proxy.url,
+		"MIRROR_ALLOW_PRIVATE_LINKS=0.0.0.0/32", "MIRROR_LEASE_TTL=2s"}
 	c.dataset(feedsim.DatasetSpec{ID: permits, Character: feedsim.Points, Rows: 6, Parts: 2}, feedsim.ReleaseSpec{}, feedsim.ReleaseSpec{Add: 2})
 	return c
 }
@@ -113,10 +114,10 @@ func TestHostsInNoProxyAreReachedDirectly(t *testing.T) {
 	// Reached directly, a link that leads into a private network is refused unless it is allowed.
 	c.release(c.feed.Dataset(permits), feedsim.ReleaseSpec{Add: 1})
 	c.env = append(c.env, "NO_PROXY=0.0.0.0")
-	if r := c.sync(1, "--transfer-attempts", "1"); len(r.Failures) == 0 || !strings.Contains(r.Failures[0].Message, "not a public address") {
+	if r := c.sync(1, "--transfer-attempts", "1", "--allow-private-links", "10.0.0.0/8"); len(r.Failures) == 0 || !strings.Contains(r.Failures[0].Message, "not a public address") {
 		t.Errorf("report: %+v", r)
 	}
-	c.sync(0, "--allow-private-links", "0.0.0.0/32")
+	c.sync(0)
 	if hosts := c.proxy.hosts(t); len(hosts) != 1 {
 		t.Errorf("tunnels to %v", hosts)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,7 +29,7 @@ type Limits struct {
 	Page    int64         // bytes of a page, an item or an answer of links; 16 MiB
 	Version int64         // bytes of one version's answer, which can list a million files; 1 GiB
 	Pages   int           // pages of one list; 100,000
-	Idle    time.Duration // longest silence of the server, before or within an answer; 60 s
+	Idle    time.Duration // longest silence of the server, before or within an answer, and time over which its rate is judged; 60 s
 	Wait    time.Duration // longest Retry-After that is waited for; 15 min
 }
 
@@ -128,7 +127,7 @@ func parseBase(raw string) (*url.URL, error) {
 		return nil, errors.New("the address may hold a scheme, a host, a port and a path only")
 	case base.Hostname() == "" || base.Opaque != "":
 		return nil, fmt.Errorf("%q has no host", fault.RedactURL(raw))
-	case base.Scheme == "https" || base.Scheme == "http" && isLoopback(base.Hostname()):
+	case base.Scheme == "https" || base.Scheme == "http" && netclient.IsLoopback(base.Hostname()):
 	case base.Scheme == "http":
 		return nil, fmt.Errorf("%q would send the API key in the clear: plain http is for loopback only", fault.RedactURL(raw))
 	default:
@@ -137,11 +136,6 @@ func parseBase(raw string) (*url.URL, error) {
 	base.Path = strings.TrimRight(base.Path, "/")
 	base.RawPath = strings.TrimRight(base.RawPath, "/")
 	return base, nil
-}
-
-func isLoopback(host string) bool {
-	address := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || address != nil && address.IsLoopback()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

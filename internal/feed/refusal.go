@@ -71,7 +71,7 @@ func (s *session) refused(ctx context.Context, response *http.Response, body io.
 	case fault.Malformed:
 		out.Hint = spoiledHint
 	case fault.Transient:
-		out.After = retryAfter(response.Header, s.client.options.Clock())
+		out.After = netclient.RetryAfter(response.Header, s.client.options.Clock())
 	}
 	return out
 }

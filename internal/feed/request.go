@@ -83,8 +83,11 @@ func (s *session) try(ctx context.Context, read func(answer) error) error {
 	if err != nil {
 		return s.call.transport(ctx, err)
 	}
-	defer drain(response)
-	body := &guardedBody{from: response.Body, left: s.call.limit, limit: s.call.limit, idle: idle}
+	defer drain(response, idle)
+	body := &guardedBody{
+		from: response.Body, left: s.call.limit, limit: s.call.limit, idle: idle,
+		clock: s.client.options.Clock, window: s.client.options.Limits.Idle,
+	}
 	if response.StatusCode != http.StatusOK {
 		return s.refused(ctx, response, body, key)
 	}
@@ -112,7 +115,7 @@ func (s *session) open(ctx context.Context, idle *idleTimer) (*http.Response, st
 	if err != nil || response.StatusCode != http.StatusUnauthorized || s.reread {
 		return response, key, err
 	}
-	drain(response)
+	drain(response, idle)
 	s.reread = true
 	if key, err = s.client.apiKey(key); err != nil {
 		return nil, "", err
@@ -141,8 +144,10 @@ func (s *session) send(ctx context.Context, key string, idle *idleTimer) (*http.
 	return s.client.http.Do(request)
 }
 
-// drain leaves the connection usable when little is left of the body, and closes it.
-func drain(response *http.Response) {
+// drain leaves the connection usable when little is left of the body and comes at once, and closes it.
+func drain(response *http.Response, idle *idleTimer) {
+	idle.start() // it cancels the request when nothing more comes
+	defer idle.pause()
 	_, _ = io.CopyN(io.Discard, response.Body, 64<<10) // a failure only costs the connection
 	_ = response.Body.Close()
 }

@@ -43,7 +43,7 @@ func simulate(t *testing.T, assume feedsim.Assume) *simulated {
 		}
 	})
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16}
-	Guard(transport, nil, 0)
+	Guard(transport, GuardOptions{Loopback: true})
 	t.Cleanup(transport.CloseIdleConnections)
 	api := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(api.CloseIdleConnections)
