@@ -29,8 +29,8 @@ type Policy struct {
 // store's error, since sending earlier would break the wish.
 const longestRetryAfter = 5 * time.Minute
 
-// sameKeyFloor is what a store that answered 429 gets between two writes of one key: GCS allows
-// one a second, and instant retries keep hitting the limit.
+// sameKeyFloor is what a store that answered 429 or 503 gets between two writes of one key: GCS
+// allows one a second and says 429, others say 503, and instant retries keep hitting the limit.
 const sameKeyFloor = time.Second
 
 // Retryable reports whether err is worth the same request once more.
@@ -121,7 +121,7 @@ func (p Policy) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// floors remembers which keys a store refused with 429, and until when they rest.
+// floors remembers which keys a store was too busy for, and until when they rest.
 type floors struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -129,7 +129,7 @@ type floors struct {
 
 func (f *floors) note(key string, err error, now time.Time) {
 	var e *fault.Error
-	if !errors.As(err, &e) || e.Status != http.StatusTooManyRequests {
+	if !errors.As(err, &e) || e.Status != http.StatusTooManyRequests && e.Status != http.StatusServiceUnavailable {
 		return
 	}
 	f.mu.Lock()

@@ -117,7 +117,7 @@ func clientOptions(options Options) azcore.ClientOptions {
 		web = http.DefaultClient
 	}
 	return azcore.ClientOptions{
-		Transport:       web,
+		Transport:       bucket.Unredirected(web),
 		Retry:           policy.RetryOptions{MaxRetries: -1},
 		PerCallPolicies: []policy.Policy{identityEncoding{}},
 	}

@@ -153,7 +153,7 @@ func authorized(ctx context.Context, options Options, endpoint *url.URL) (*http.
 		base = http.DefaultClient
 	}
 	if endpoint.Scheme == "http" {
-		return base, nil
+		return bucket.Unredirected(base), nil
 	}
 	// The source of tokens outlives this call, and fetches them through the same proxy.
 	ctx = context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, base)
@@ -161,9 +161,9 @@ func authorized(ctx context.Context, options Options, endpoint *url.URL) (*http.
 	if err != nil {
 		return nil, unfit(options.Bucket, err)
 	}
-	client := *base
+	client := bucket.Unredirected(base)
 	client.Transport = &oauth2.Transport{Base: base.Transport, Source: credentials.TokenSource}
-	return &client, nil
+	return client, nil
 }
 
 func unfit(name string, cause error) error {

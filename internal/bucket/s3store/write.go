@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -100,18 +101,26 @@ func (s *Store) unanswered(ctx context.Context, key string, failure error) error
 // created holds the answer of a PUT against what was sent. A service that took other bytes must
 // not keep them under this key.
 func (s *Store) created(ctx context.Context, key string, when condition, content bucket.Content, out *s3.PutObjectOutput) (bucket.Info, error) {
+	if err := s.unproven(opCreate, key, out); err != nil {
+		return bucket.Info{}, err
+	}
 	info := bucket.Info{Key: key, Size: content.Size, Tag: tagOf(out.ETag)}
 	info.SHA256, info.Checksum = checksums{sha256: out.ChecksumSHA256, crc64: out.ChecksumCRC64NVME}.whole()
 	if info.SHA256 == nil || *info.SHA256 == content.SHA256 {
 		return info, nil
 	}
-	cause := fmt.Errorf("the store holds bytes of sha256 %s, sent were %s", info.SHA256, content.SHA256)
+	return bucket.Info{}, s.takeAway(ctx, key, when, info.Tag,
+		fmt.Errorf("the store holds bytes of sha256 %s, sent were %s", info.SHA256, content.SHA256))
+}
+
+// takeAway removes an object that holds other bytes than were sent, and returns the error that says so.
+func (s *Store) takeAway(ctx context.Context, key string, when condition, tag bucket.Tag, cause error) error {
 	if when.replaces {
 		cause = fmt.Errorf("%w; it stays in the place of other wrong bytes", cause)
-	} else if err := s.Delete(ctx, key, info.Tag); err != nil {
+	} else if err := s.Delete(ctx, key, tag); err != nil {
 		cause = fmt.Errorf("%w; taking it away: %w", cause, err)
 	}
-	return bucket.Info{}, &fault.Error{Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.WrongBytes, Err: cause}
+	return &fault.Error{Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.WrongBytes, Err: cause}
 }
 
 // put returns the request that writes an object in one piece, without body and condition.
@@ -175,7 +184,23 @@ func (s *Store) Swap(ctx context.Context, key string, old bucket.Tag, data []byt
 	if err != nil {
 		return "", s.fail(ctx, opSwap, key, err)
 	}
-	return tagOf(out.ETag), nil
+	return tagOf(out.ETag), s.unproven(opSwap, key, out)
+}
+
+// unproven refuses a success that names no ETag: services send the status before the work is done,
+// and an error can stand in the body of a 200, which the SDK does not read. What stands decides.
+func (s *Store) unproven(op, key string, out *s3.PutObjectOutput) error {
+	if tagOf(out.ETag) != bucket.Absent {
+		return nil
+	}
+	return unreadable(op, key, "the ETag of an object")
+}
+
+func unreadable(op, key, lacks string) error {
+	return &fault.Error{
+		Op: op, Object: key, Side: fault.SideBucket, Kind: fault.Transient, Status: http.StatusOK,
+		Err: errors.New("the store answered 200 without " + lacks),
+	}
 }
 
 // lookFirst stands in for a condition that the service does not know. Another writer can come
