@@ -66,11 +66,14 @@ func (w *worker) suspects() []manifest.Number {
 	return list
 }
 
+const feedBehind = "the feed's current is behind this version, which still answers"
+
 func (w *worker) answersAgain(ctx context.Context, n manifest.Number) error {
 	held, _ := w.holding.Find(n)
 	if !held.Withdrawn {
 		if w.line.FeedCurrent != 0 && n > w.line.FeedCurrent {
-			w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "feed-behind", Message: "the feed's current is behind this version, which still answers"})
+			w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "feed-behind", Message: feedBehind})
+			w.notice("feed-behind", n, feedBehind)
 		}
 		return nil
 	}

@@ -51,6 +51,9 @@ type pass struct {
 	feedNow  time.Time // by the feed's own clock; zero when it does not send it
 	next     time.Time // the watermark for the next pass
 	leftOut  []string  // subscribed datasets that the filter leaves out; a full pass knows them
+	// refusedByName counts datasets that the list lacks, and that the feed refused or could not
+	// answer for by name.
+	refusedByName int
 
 	mu       sync.Mutex
 	lines    []state.Line

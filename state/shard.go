@@ -79,8 +79,26 @@ type Line struct {
 	Pinned      bool            `json:"pinned,omitempty"`
 	Message     string          `json:"message,omitempty"`
 	Expired     Ranges          `json:"expiredRanges,omitempty"` // committed versions that the feed no longer has, by its retention
+	Notices     []Notice        `json:"notices,omitempty"`       // at most one of a kind
 	CheckedAt   time.Time       `json:"checkedAt"`
 }
+
+// Notice is what a person should know of a dataset although nothing waits for it.
+type Notice struct {
+	Kind     string          `json:"kind"`     // history-changed, feed-behind
+	Version  manifest.Number `json:"version"`  // the highest that it is about
+	Versions int             `json:"versions"` // how many it is about
+	Message  string          `json:"message"`
+}
+
+// idleAfter is for how long runs with other settings have to go on without a shard's document
+// before it counts as one that nobody uses any more.
+const idleAfter = 14 * 24 * time.Hour
+
+// Idle reports whether nobody uses the document any more: its filter, shard or history mode was
+// given up, and runs with others went on. newest is the last attempt of all documents of the
+// bucket. What an idle document owes counts nowhere, until a run with its settings takes it up.
+func (s *Shard) Idle(newest time.Time) bool { return newest.Sub(s.LastAttempt) > idleAfter }
 
 // LoadShard returns a shard's document and its tag, or nil when there was no pass yet.
 func LoadShard(ctx context.Context, r bucket.Reader, id ShardID) (*Shard, bucket.Tag, error) {

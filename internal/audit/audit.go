@@ -147,7 +147,7 @@ func (a *auditor) documents(ctx context.Context) error {
 		return &fault.Error{Op: "read layout", Object: manifest.LayoutKey, Side: fault.SideBucket, Kind: fault.Usage,
 			Err: fmt.Errorf("the bucket has layout %d, this mirror knows %d", layout.Layout, manifest.LayoutVersion), Hint: "Upgrade this mirror."}
 	}
-	a.owed = map[string]bool{}
+	var shards []*state.Shard
 	for info, err := range a.Reader.List(ctx, manifest.ShardsPrefix, "") {
 		if err != nil {
 			return err
@@ -159,12 +159,30 @@ func (a *auditor) documents(ctx context.Context) error {
 				return err
 			}
 		case shard != nil:
-			for _, owed := range shard.Owed {
-				a.owed[owed.Dataset] = true
+			shards = append(shards, shard)
+		}
+	}
+	a.owed = owedOf(shards)
+	return nil
+}
+
+// owedOf returns the datasets that a shard in use owes.
+func owedOf(shards []*state.Shard) map[string]bool {
+	var newest time.Time
+	for _, shard := range shards {
+		if shard.LastAttempt.After(newest) {
+			newest = shard.LastAttempt
+		}
+	}
+	list := map[string]bool{}
+	for _, shard := range shards {
+		for _, owed := range shard.Owed {
+			if !shard.Idle(newest) {
+				list[owed.Dataset] = true
 			}
 		}
 	}
-	return nil
+	return list
 }
 
 // datasets returns the datasets that the bucket has: those with a version, and those with a
