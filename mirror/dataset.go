@@ -95,6 +95,9 @@ func (w *worker) run(ctx context.Context) {
 		err = w.checkHeld(ctx)
 	}
 	if err == nil {
+		err = w.publish(ctx) // what an earlier pass committed: readers need not wait for the next version
+	}
+	if err == nil {
 		err = w.copyAll(ctx)
 	}
 	// Whatever ended the listing or the copying: what is committed is published.

@@ -101,7 +101,7 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	store := bucket.WithCounts(bucket.WithRetry(w.store, bucket.Policy{}), &counts.bucket)
+	store := bucket.WithCounts(bucket.WithRetry(w.store, bucket.Policy{Sleep: w.pause}), &counts.bucket)
 	source, err := netclient.New(netclient.Options{HTTP1Only: true, RefuseRedirects: true, Connections: 16})
 	if err != nil {
 		w.t.Fatal(err)
@@ -113,7 +113,7 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 			RebuildWait: 10 * time.Minute, LeaseTTL: time.Minute, OnMajor: manifest.MajorHold, AtOnce: 4},
 		Feed: client, FeedURL: w.feed.URL(), Store: store, StoreURL: "file://" + cmp.Or(w.mirrored, w.dir),
 		Probe: func(ctx context.Context) (bucket.ProbeReport, error) {
-			return bucket.Probe(ctx, w.store, bucket.ProbeOptions{Run: "probe" + manifest.Number(w.runs.Add(1)).Padded()})
+			return bucket.Probe(ctx, w.store, bucket.ProbeOptions{Run: "probe" + manifest.Number(w.runs.Add(1)).Padded(), Sleep: w.pause})
 		},
 		Mover: transfer.New(engine), Manifests: mirror.ManifestReader{Options: engine},
 		Observer: noObserver{}, Log: zerolog.New(w.logs).Level(zerolog.WarnLevel),

@@ -221,12 +221,13 @@ func (p Publication) pointTo(standing *Pointer, c Committed) *Pointer {
 		Manifest: record.Manifest, Snapshot: []string{},
 	}
 	if standing != nil {
-		next.PreviousVersion, next.Decisions = standing.Version, slices.Clone(standing.Decisions)
-		next.Left = slices.Clone(standing.Left)
-		if standing.Version != next.Version {
+		next.Decisions, next.Left, next.Retired = slices.Clone(standing.Decisions), slices.Clone(standing.Left), standing.Retired
+		if standing.Version == next.Version { // readers are there already: a rollback that is decided twice
+			next.PreviousVersion, next.MovedAt = standing.PreviousVersion, standing.MovedAt
+		} else {
+			next.PreviousVersion = standing.Version
 			next.leave(standing.Version, p.Now)
 		}
-		next.Retired = standing.Retired
 	}
 	for _, file := range record.Files {
 		switch file.Kind {

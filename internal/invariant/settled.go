@@ -48,7 +48,7 @@ func Unsettled(b Bucket) []Violation {
 				c.report(NotCommitted, key, "no record stands beside it")
 			}
 		case classOwn:
-			if key == "_mirror/prune.json" {
+			if key == pruneKey {
 				c.document(key, func(data []byte) error { return c.checkPrune(key, data) })
 			}
 		}
@@ -72,19 +72,25 @@ func (c *checker) checkOwed(key string, data []byte) error {
 	return nil
 }
 
-func (c *checker) checkPrune(key string, data []byte) error {
+const pruneKey = "_mirror/prune.json"
+
+// pruneState returns the state that a prune.json names.
+func pruneState(data []byte) (string, error) {
 	var prune struct {
 		State string `json:"state"`
 	}
-	if err := decode(data, &prune); err != nil {
+	err := decode(data, &prune)
+	return prune.State, err
+}
+
+func (c *checker) checkPrune(key string, data []byte) error {
+	state, err := pruneState(data)
+	switch {
+	case err != nil || state == "finished":
 		return err
+	case state == "deciding" || state == "deleting":
+		c.report(StillPruning, key, "it is %s", state)
+		return nil
 	}
-	switch prune.State {
-	case "finished":
-	case "deciding", "deleting":
-		c.report(StillPruning, key, "it is %s", prune.State)
-	default:
-		return fmt.Errorf("state %q is unknown", prune.State)
-	}
-	return nil
+	return fmt.Errorf("state %q is unknown", state)
 }
