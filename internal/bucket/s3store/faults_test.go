@@ -409,7 +409,7 @@ func TestFramingIsFound(t *testing.T) {
 			t.Errorf("%d bytes are taken for what was sent: %v, %v", size, same, err)
 		}
 		report, err := bucket.Probe(t.Context(), f.Store, bucket.ProbeOptions{Run: "r"})
-		if unfit := report.Unfit(); err != nil || unfit == nil || !strings.Contains(unfit.Error(), "read back") {
+		if unfit := report.Unfit(false); err != nil || unfit == nil || !strings.Contains(unfit.Error(), "read back") {
 			t.Errorf("the probe finds %v, %v", unfit, err)
 		}
 		tally.Add(1)
