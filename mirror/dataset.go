@@ -37,6 +37,7 @@ type worker struct {
 	bad       bool   // a failure was told
 	changed   bool   // a version was committed, published or flagged
 	fence     bool   // a version was flagged, and the pointer not swapped since
+	leftAlone bool   // a decision retires it, which only counts while nothing is published
 }
 
 // work brings one dataset up to date and reports who else is at it. after is what an earlier try
@@ -87,7 +88,7 @@ func (w *worker) run(ctx context.Context) {
 		w.end(ctx, err)
 		return
 	}
-	if w.pointer != nil && w.pointer.Retired {
+	if w.retired() {
 		return // a person decided that the feed is not asked about it
 	}
 	err := w.list(ctx)
@@ -121,21 +122,40 @@ func (w *worker) load(ctx context.Context) error {
 			w.expired[held.Number] = true
 		}
 	}
-	if !w.target.owed && !w.target.full {
+	if w.pointer != nil && !w.target.owed && !w.target.full {
 		return nil
 	}
+	return w.obeyPending(ctx)
+}
+
+// obeyPending finishes decisions that stand. A retirement that was taken back is none any more.
+func (w *worker) obeyPending(ctx context.Context) error {
 	pending, err := state.PendingDecisions(ctx, w.Store, w.target.dataset, w.pointer)
 	if err != nil {
 		return err
 	}
-	for _, decision := range pending {
+	w.leftAlone = state.Retires(pending)
+	for at, decision := range pending {
+		if decision.Action == state.ActionRetire && at < len(pending)-1 {
+			continue
+		}
 		change, err := Obey(ctx, w.Store, w.Pause, w.target.dataset, decision, w.OnMajor, w.Now())
 		if err != nil {
 			return err
 		}
-		w.moved(change)
+		if change.After != nil {
+			w.moved(change)
+		}
 	}
 	return nil
+}
+
+// retired reports whether the feed is not asked about the dataset, by a decision.
+func (w *worker) retired() bool {
+	if w.pointer == nil {
+		return w.leftAlone
+	}
+	return w.pointer.Retired
 }
 
 func (w *worker) read(ctx context.Context) error {

@@ -32,7 +32,11 @@ func Approve(ctx context.Context, o DecideOptions, dataset string) (state.Change
 		return state.Change{}, err
 	}
 	hold := d.hold(o.OnMajor)
-	if hold == nil && (d.pointer == nil || !d.pointer.Pinned && !d.pointer.Retired) {
+	retired, err := d.retired(ctx, o.Docs)
+	if err != nil {
+		return state.Change{}, err
+	}
+	if hold == nil && !retired && (d.pointer == nil || !d.pointer.Pinned) {
 		return state.Change{}, &fault.Error{Op: "approve", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
 			Err: fmt.Errorf("nothing of it is held"), Hint: "mirror status shows what waits for a person."}
 	}
@@ -81,15 +85,29 @@ func Retire(ctx context.Context, o DecideOptions, dataset string) (state.Change,
 	if err != nil {
 		return state.Change{}, err
 	}
-	if d.pointer == nil || d.pointer.Retired {
-		cause := "nothing of it is published, so that no reader needs to be told"
-		if d.pointer != nil {
-			cause = "it is retired already"
-		}
-		return state.Change{}, &fault.Error{Op: "retire", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
-			Err: errors.New(cause), Hint: "mirror status shows the datasets. To leave one out from the start, name others with --datasets."}
+	retired, err := d.retired(ctx, o.Docs)
+	if err != nil {
+		return state.Change{}, err
 	}
-	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRetire, Version: d.pointer.Version})
+	if retired {
+		return state.Change{}, &fault.Error{Op: "retire", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+			Err: errors.New("it is retired already"), Hint: "mirror status shows the datasets. mirror approve takes one up again."}
+	}
+	decision := state.Decision{Dataset: dataset, Action: state.ActionRetire}
+	if d.pointer != nil {
+		decision.Version = d.pointer.Version
+	}
+	return o.decide(ctx, decision)
+}
+
+// retired reports whether no pass asks the feed about a dataset: its pointer says so, or a decision
+// where nothing is published.
+func (d known) retired(ctx context.Context, docs state.Documents) (bool, error) {
+	if d.pointer != nil {
+		return d.pointer.Retired, nil
+	}
+	pending, err := state.PendingDecisions(ctx, docs, d.dataset, nil)
+	return state.Retires(pending), err
 }
 
 // wholeVersions lists the newest versions that a rollback can lead to.
@@ -152,6 +170,9 @@ func tryObey(ctx context.Context, docs state.Documents, pause state.Pause, datas
 	}
 	if decision.Action == state.ActionRetire {
 		return publication.Retire(ctx, docs, pause, decision.Key)
+	}
+	if d.pointer == nil && decision.Hold == nil {
+		return state.Change{}, nil // it ended a retirement before anything was published; a pass publishes
 	}
 	publication.Committed = d.candidates
 	return publication.Approve(ctx, docs, pause, decision.Key, decision.Decision)

@@ -83,7 +83,7 @@ func (w *worker) stateOf(line *state.Line) {
 	case w.owe != "":
 		line.State, line.Message = "owed", w.owe
 	case line.State == "not-subscribed" && w.line.State == "not-subscribed", line.State == "unknown":
-	case w.pointer != nil && w.pointer.Retired:
+	case w.retired():
 		line.State, line.Message = "retired", ""
 	case line.Withdrawn:
 		line.State, line.Message = "withdrawn", ""

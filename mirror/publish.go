@@ -59,6 +59,11 @@ func (w *worker) tryPublish(ctx context.Context) error {
 	}
 	w.fence = false
 	w.moved(change)
+	if change.Before == nil && change.After != nil {
+		// A retirement that was decided meanwhile found no pointer to swap. It stands since before it
+		// looked, and so it is seen now.
+		return w.obeyPending(ctx)
+	}
 	return nil
 }
 

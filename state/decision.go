@@ -94,6 +94,12 @@ func PendingDecisions(ctx context.Context, r bucket.Reader, dataset string, poin
 	return pending, nil
 }
 
+// Retires reports whether the last of the decisions that no pointer obeys leaves the dataset alone.
+// Only where nothing is published do decisions say so by themselves: a pointer says it else.
+func Retires(pending []NamedDecision) bool {
+	return len(pending) > 0 && pending[len(pending)-1].Action == ActionRetire
+}
+
 // moves reports whether a pointer has to obey a decision; others only say something.
 func (d Decision) moves() bool {
 	return d.Action == ActionApprove || d.Action == ActionRollback || d.Action == ActionRetire

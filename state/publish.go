@@ -118,14 +118,11 @@ func (p Publication) Rollback(ctx context.Context, docs Documents, pause Pause, 
 	})
 }
 
-// Retire carries out a decision to leave a dataset alone. Its readers stay where they are.
+// Retire carries out a decision to leave a dataset alone. Its readers stay where they are. Where
+// nothing is published there is nothing to write: the decision says it, until there is a pointer.
 func (p Publication) Retire(ctx context.Context, docs Documents, pause Pause, key string) (Change, error) {
 	return p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
-		if standing == nil {
-			return nil, &fault.Error{Op: "retire", Object: p.Dataset, Side: fault.SideBucket, Kind: fault.NotFound,
-				Err: fmt.Errorf("nothing is published yet")}
-		}
-		if slices.Contains(standing.Decisions, key) {
+		if standing == nil || slices.Contains(standing.Decisions, key) {
 			return nil, nil //nolint:nilnil // obeyed already
 		}
 		next := clonePointer(standing)

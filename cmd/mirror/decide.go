@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os/user"
 
 	"feedmirror/internal/config"
@@ -101,10 +102,17 @@ func decide(ctx context.Context, env environment, flags any, reason, dataset str
 	if err != nil {
 		return 0, err
 	}
-	if a.settings.Output == config.OutputJSON {
-		return mirror.ExitDone, printJSON(env, change.After)
-	}
 	after := change.After
+	if after == nil { // nothing is published: the decision alone says it
+		after = &state.Pointer{Dataset: dataset, Retired: carriesRetirement(flags)}
+	}
+	if a.settings.Output == config.OutputJSON {
+		return mirror.ExitDone, printJSON(env, after)
+	}
+	if change.After == nil {
+		printUnpublished(env.out, dataset, after.Retired)
+		return mirror.ExitDone, nil
+	}
 	fmt.Fprintf(env.out, "%s now reads version %d (schema %s)", dataset, after.Version, after.SchemaVersion)
 	if change.Before != nil && change.Before.Version != after.Version {
 		fmt.Fprintf(env.out, ", before it was %d", change.Before.Version)
@@ -120,6 +128,16 @@ func decide(ctx context.Context, env environment, flags any, reason, dataset str
 		fmt.Fprintf(env.out, "it stays there until: mirror approve %s\n", dataset)
 	}
 	return mirror.ExitDone, nil
+}
+
+func carriesRetirement(flags any) bool { _, ok := flags.(*retireCommand); return ok }
+
+func printUnpublished(out io.Writer, dataset string, retired bool) {
+	if retired {
+		fmt.Fprintf(out, "%s is retired; nothing of it was published. No pass asks the feed about it until: mirror approve %s\n", dataset, dataset)
+		return
+	}
+	fmt.Fprintf(out, "%s is taken up again; the next pass publishes what it can\n", dataset)
 }
 
 func who(host string) string {

@@ -168,8 +168,8 @@ func printAudit(out io.Writer, r mirror.VerifyReport) {
 		fmt.Fprintf(out, "compared with the feed: %d versions\n", r.Compared)
 	}
 	if n.Objects > 0 || n.Pruned > 0 {
-		fmt.Fprintf(out, "not checked: %d objects (%d checked not long ago, %d beyond the budget, %d without a checksum at the store, %d archived, %d unreadable), %d pruned versions\n",
-			n.Objects, n.Fresh, n.Budget, n.NoChecksum, n.Archived, n.Unreadable, n.Pruned)
+		fmt.Fprintf(out, "not checked: %d objects (%d checked not long ago, %d beyond the budget, %d without a checksum at the store, %d archived, %d unreadable, %d whose record or index cannot be used), %d pruned versions\n",
+			n.Objects, n.Fresh, n.Budget, n.NoChecksum, n.Archived, n.Unreadable, n.NoRecord, n.Pruned)
 	}
 	word := "findings"
 	if len(r.Findings) == 1 {

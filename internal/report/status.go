@@ -93,9 +93,18 @@ func BuildStatus(ctx context.Context, r bucket.Reader, selected func(string) boo
 		}
 	}
 	for dataset, line := range lines {
-		if selected == nil || selected(dataset) {
-			status.Datasets = append(status.Datasets, datasetStatus(line, pointers[dataset], now))
+		if selected != nil && !selected(dataset) {
+			continue
 		}
+		read := pointers[dataset]
+		if read.pointer == nil && !read.damaged {
+			pending, err := state.PendingDecisions(ctx, r, dataset, nil)
+			if err != nil {
+				return status, err
+			}
+			read.retired = state.Retires(pending)
+		}
+		status.Datasets = append(status.Datasets, datasetStatus(line, read, now))
 	}
 	if status.Prune, err = pruneStatus(ctx, r); err != nil {
 		return status, err
@@ -168,6 +177,7 @@ func (s *Status) markIdle() {
 type readPointer struct {
 	pointer *state.Pointer // nil where there is none that can be read
 	damaged bool           // something stands under its key
+	retired bool           // by a decision, where nothing is published
 }
 
 // readPointers reads every pointer: an operator may have moved one since the last pass.
@@ -193,7 +203,7 @@ func readPointers(ctx context.Context, r bucket.Reader) (map[string]readPointer,
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			pointers[dataset] = readPointer{pointer, damaged}
+			pointers[dataset] = readPointer{pointer: pointer, damaged: damaged}
 			return nil
 		})
 	}
@@ -209,6 +219,7 @@ func datasetStatus(line state.Line, read readPointer, now time.Time) DatasetStat
 		d.Held, d.Withdrawn, d.Pinned, d.Retired = pointer.Held, pointer.Withdrawn, pointer.Pinned, pointer.Retired
 		d.Newest = max(d.Newest, pointer.Version)
 	}
+	d.Retired = d.Retired || read.retired
 	switch d.State {
 	case "", "held", "withdrawn", "retired": // the pointer says it, which a person may have moved since the last pass
 		d.State = "ok"
