@@ -71,6 +71,7 @@ func (s *session) refused(ctx context.Context, response *http.Response, body io.
 	case fault.Malformed:
 		out.Hint = spoiledHint
 	case fault.Transient:
+		out.Hint = againHint
 		out.After = netclient.RetryAfter(response.Header, s.client.options.Clock())
 	}
 	return out
@@ -130,7 +131,9 @@ func (c call) transport(ctx context.Context, err error) error {
 		out.Hint = "If a proxy of yours ends TLS, name its certificate with --ca-file."
 		return out
 	}
-	return c.fault(fault.Transient, err)
+	out := c.fault(fault.Transient, err)
+	out.Hint = againHint
+	return out
 }
 
 // maxRefusal bounds what is read of a refusal's body: a message, not a document.

@@ -167,6 +167,9 @@ func (c call) fault(kind fault.Kind, err error) *fault.Error {
 	}
 }
 
+// againHint is what to do about a feed that is busy or cannot be reached.
+const againHint = "Nothing was lost: the next run asks again. Check the way out to the network if it goes on."
+
 // spoiledHint is what to do about an answer that cannot be used, whoever spoiled it.
 const spoiledHint = "A proxy between the mirror and the feed may change answers; else report it to Ploti. Nothing was lost: the next run asks again."
 

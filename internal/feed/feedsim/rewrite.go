@@ -29,7 +29,7 @@ func Rewrite(change func(body []byte) []byte) Fault {
 
 // Stream answers 200 with JSON that write makes while it is sent: of any length, and never held in memory.
 func Stream(write func(w io.Writer) error) Fault {
-	return Fault{name: "stream", spoils: true, instead: func(*Feed) answer {
+	return Fault{name: "stream", spoils: true, instead: func(*exchange) answer {
 		return answer{status: 200, header: jsonHeader(), size: -1, body: write}
 	}}
 }
