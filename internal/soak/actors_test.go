@@ -165,7 +165,7 @@ func (w *world) syncing(ctx context.Context, c *chance) {
 		if c.hits(0.1) {
 			args = append(args, "--max-duration", c.between(200*time.Millisecond, 2*time.Second).String())
 		}
-		w.run(drawFate(c), args...)
+		w.run(ctx, drawFate(c), args...)
 		pause(ctx, c.between(0, 300*time.Millisecond))
 	}
 }
@@ -178,23 +178,23 @@ func (w *world) operating(ctx context.Context, c *chance, r *releaser) {
 		id, version := r.any(c)
 		switch n := c.number(100); {
 		case n < 30:
-			w.run(drawFate(c), "approve", id, "--reason", "soak")
+			w.run(ctx, drawFate(c), "approve", id, "--reason", "soak")
 		case n < 40:
-			w.run(drawFate(c), "rollback", id, strconv.FormatInt(version, 10), "--reason", "soak")
+			w.run(ctx, drawFate(c), "rollback", id, strconv.FormatInt(version, 10), "--reason", "soak")
 		case n < 65:
 			args := []string{"prune", "--output", "json", "--apply", "--grace", "1s", "--keep-versions", strconv.Itoa(1 + c.number(3))}
 			if unfinished {
 				args = []string{"prune", "--output", "json", "--resume"}
 			}
-			unfinished = w.run(drawFate(c), args...).exit != 0
+			unfinished = w.run(ctx, drawFate(c), args...).exit != 0
 		case n < 80:
-			w.audit(drawFate(c), "--budget", "300KiB", "--max-age", "1s")
+			w.audit(ctx, drawFate(c), "--budget", "300KiB", "--max-age", "1s")
 		case n < 90:
-			w.audit(drawFate(c), "--level", "inventory")
+			w.audit(ctx, drawFate(c), "--level", "inventory")
 		case n < 95:
-			w.run(drawFate(c), "status", "--output", "json")
+			w.run(ctx, drawFate(c), "status", "--output", "json")
 		default:
-			w.run(drawFate(c), "plan", "--output", "json")
+			w.run(ctx, drawFate(c), "plan", "--output", "json")
 		}
 	}
 }
@@ -204,8 +204,8 @@ type finding struct{ Kind, Key, Detail string }
 
 // audit runs an audit. While requests fail an object can be unreadable, and it says so; nothing else may
 // be found, whoever writes and deletes meanwhile.
-func (w *world) audit(f fate, args ...string) ended {
-	e := w.runAudit(f, args...)
+func (w *world) audit(ctx context.Context, f fate, args ...string) ended {
+	e := w.run(ctx, f, append([]string{"verify", "--output", "json"}, args...)...)
 	var report struct{ Findings []finding }
 	if e.exit != 3 {
 		return e
@@ -221,42 +221,38 @@ func (w *world) audit(f fate, args ...string) ended {
 	return e
 }
 
-func (w *world) runAudit(f fate, args ...string) ended {
-	return w.run(f, append([]string{"verify", "--output", "json"}, args...)...)
-}
-
 // settle wants everything in order once the accidents have ended.
-func (w *world) settle(r *releaser) {
+func (w *world) settle(ctx context.Context, r *releaser) {
 	if err := r.finish(); err != nil {
 		w.violated("last releases: %v", err)
 	}
-	w.must("prune", "--output", "json", "--resume")
-	w.must("sync", "--output", "json", "--full")
+	w.must(ctx, "prune", "--output", "json", "--resume")
+	w.must(ctx, "sync", "--output", "json", "--full")
 	for _, id := range datasets() {
-		if p, err := w.pointer(id); err == nil && (p.Held != nil || p.Pinned) {
-			w.must("approve", id, "--reason", "soak")
+		if p, err := w.pointer(ctx, id); err == nil && (p.Held != nil || p.Pinned) {
+			w.must(ctx, "approve", id, "--reason", "soak")
 		}
 	}
-	w.must("sync", "--output", "json")
+	w.must(ctx, "sync", "--output", "json")
 	for _, id := range datasets() {
-		p, err := w.pointer(id)
+		p, err := w.pointer(ctx, id)
 		if want := w.feed.Dataset(id).Current(); err != nil || p.Version != want {
 			w.violated("in the end the pointer of %s is at %d (%v), the feed at %d", id, p.Version, err, want)
 		}
 		for _, n := range r.released[id] {
-			if _, err := w.place.read(context.Background(), recordKey(id, n)); err != nil {
+			if _, err := w.place.read(ctx, recordKey(id, n)); err != nil {
 				w.violated("in the end version %d of %s has no record: %v", n, id, err)
 			}
 		}
 	}
 	for _, level := range []string{"inventory", "bytes"} {
-		w.must("verify", "--output", "json", "--level", level)
+		w.must(ctx, "verify", "--output", "json", "--level", level)
 	}
 }
 
 // must wants a command to succeed.
-func (w *world) must(args ...string) {
-	if e := w.run(fate{}, args...); e.exit != 0 {
+func (w *world) must(ctx context.Context, args ...string) {
+	if e := w.run(ctx, fate{}, args...); e.exit != 0 {
 		w.violated("in the end %v ended with %d: %s\n%s", args, e.exit, short(e.out), short(e.err))
 	}
 }

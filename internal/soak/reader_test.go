@@ -40,9 +40,9 @@ type record struct {
 }
 
 // pointer reads a dataset's pointer.
-func (w *world) pointer(dataset string) (pointer, error) {
+func (w *world) pointer(ctx context.Context, dataset string) (pointer, error) {
 	var p pointer
-	raw, err := w.place.read(context.Background(), "current/"+dataset+".json")
+	raw, err := w.place.read(ctx, "current/"+dataset+".json")
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}

@@ -80,7 +80,7 @@ func soak(t *testing.T, open func(*testing.T, *weather) place, length time.Durat
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.must("sync", "--output", "json") // what readers trust from now on
+	w.must(t.Context(), "sync", "--output", "json") // what readers trust from now on
 	struck := feedNoise(feed, sky)
 	watching, stopWatching := context.WithCancel(t.Context())
 	defer stopWatching()
@@ -102,7 +102,7 @@ func soak(t *testing.T, open func(*testing.T, *weather) place, length time.Durat
 	faults := struck()
 	sky.clear()
 	feed.ClearScript()
-	w.settle(r)
+	w.settle(t.Context(), r)
 	stopWatching()
 	watchers.Wait()
 

@@ -109,8 +109,9 @@ type ended struct {
 
 // run runs the program to its end, whatever happens to it on the way. It never fails the test itself:
 // what is wrong is a violation.
-func (w *world) run(f fate, args ...string) ended {
-	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
+// The end of the accidents ends no run.
+func (w *world) run(ctx context.Context, f fate, args ...string) ended {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), runLimit)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, args...)
 	var out, errors bytes.Buffer
