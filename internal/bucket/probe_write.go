@@ -110,7 +110,7 @@ func (p *probe) races(ctx context.Context, name string, prepare func(key string)
 			}
 			decided = !end.undecided
 			if !decided {
-				if err := (Policy{Now: p.options.Now, Sleep: p.options.Sleep}).wait(ctx, p.options.Pause); err != nil {
+				if err := p.options.wait(ctx); err != nil {
 					return "", err
 				}
 			}
@@ -191,17 +191,24 @@ func (p *probe) checkSwap(ctx context.Context) error {
 	return nil
 }
 
-// swapTwice writes a document and replaces it, and returns both tags.
+// swapTwice writes a document and replaces it, and returns both tags. A replacement whose answer was
+// lost may have been carried out: a refusal that follows says nothing then, and the lost answer is
+// the error.
 func (p *probe) swapTwice(ctx context.Context, key string) (first, second Tag, err error) {
 	if first, err = p.store.Swap(ctx, key, Absent, []byte(`{"n":1}`)); err != nil {
 		return "", "", err
 	}
+	var lost error
 	for try := 1; ; try++ {
 		second, err = p.store.Swap(ctx, key, first, []byte(`{"n":2}`))
+		if lost != nil && fault.Is(err, fault.Conflict) {
+			return "", "", lost
+		}
 		if !unclear(err) || try == raceTries {
 			return first, second, err
 		}
-		if err := (Policy{Now: p.options.Now, Sleep: p.options.Sleep}).wait(ctx, p.options.Pause); err != nil {
+		lost = err
+		if err := p.options.wait(ctx); err != nil {
 			return "", "", err
 		}
 	}
