@@ -227,10 +227,16 @@ func versionOf(key string) (dataset, padded string, ok bool) {
 
 func number(padded string) string { return strings.TrimLeft(padded, "0") }
 
+// stands reports whether a key held something at the last look.
+func (w *killWorld) stands(key string) bool {
+	_, stands := w.now.Objects[key]
+	return stands
+}
+
 // held reports whether permits waits for an approval.
 func (w *killWorld) held() bool {
 	w.t.Helper()
-	if _, stands := w.now.Objects["current/"+permits+".json"]; !stands {
+	if !w.stands("current/" + permits + ".json") {
 		return false
 	}
 	var p pointer

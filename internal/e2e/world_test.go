@@ -134,6 +134,8 @@ type run struct {
 	started time.Time
 	out     bytes.Buffer
 	err     bytes.Buffer
+	once    sync.Once
+	failed  error // how it ended
 }
 
 // result is how a run ended.
@@ -163,10 +165,16 @@ func (w *world) start(env []string, args ...string) *run {
 	return r
 }
 
-// wait waits for the end.
+// ended waits for the end, for several at once.
+func (r *run) ended() error {
+	r.once.Do(func() { r.failed = r.command.Wait() })
+	return r.failed
+}
+
+// wait waits for the end and keeps the output.
 func (r *run) wait() result {
 	r.t.Helper()
-	err := r.command.Wait()
+	err := r.ended()
 	r.cancel()
 	var exited *exec.ExitError
 	if err != nil && !errors.As(err, &exited) {
