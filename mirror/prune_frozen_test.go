@@ -172,10 +172,10 @@ func (m *matrix) try(name string, nth int, run func(w *world, store bucket.Store
 	}
 }
 
-// requests returns which of so many requests are tried: all, or a few of them, other ones for each
-// scenario.
+// requests returns which of so many requests are tried: all of them in the first two scenarios and every
+// third in the others; or a few of them, other ones for each scenario.
 func requests(count, scenario int) []int {
-	stride := evidence.Size(max(count/3, 1), 1)
+	stride := evidence.Size(max(count/3, 1), 1+min(scenario/2, 1)*2)
 	var list []int
 	for nth := 1 + scenario*7%stride; nth <= count; nth += stride {
 		list = append(list, nth)

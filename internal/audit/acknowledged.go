@@ -17,7 +17,7 @@ func (a *auditor) acknowledged(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		decision, _, err := state.Read[state.Decision](ctx, a.Reader, info.Key)
+		decision, err := readDocument[state.Decision](ctx, a.Reader, info.Key)
 		switch {
 		case err != nil: // an acknowledgement that cannot be read leaves its finding open
 			if err := a.tell(ctx, KindDocument, info.Key, "", 0, err); err != nil {

@@ -133,7 +133,7 @@ func (a *auditor) run(ctx context.Context) error {
 
 // documents reads the mirror's own documents: the layout, and what the shards owe.
 func (a *auditor) documents(ctx context.Context) error {
-	layout, _, err := state.Read[state.Layout](ctx, a.Reader, manifest.LayoutKey)
+	layout, err := readDocument[state.Layout](ctx, a.Reader, manifest.LayoutKey)
 	switch {
 	case fault.Is(err, fault.Malformed):
 		if err := a.tell(ctx, KindDocument, manifest.LayoutKey, "", 0, err); err != nil {
@@ -152,7 +152,7 @@ func (a *auditor) documents(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		shard, _, err := state.Read[state.Shard](ctx, a.Reader, info.Key)
+		shard, err := readDocument[state.Shard](ctx, a.Reader, info.Key)
 		switch {
 		case err != nil:
 			if err := a.tell(ctx, KindDocument, info.Key, "", 0, err); err != nil {

@@ -145,6 +145,14 @@ func twice[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	return read()
 }
 
+// readDocument reads a document, nil where there is none, once more where it went wrong.
+func readDocument[T any](ctx context.Context, r bucket.Reader, key string) (*T, error) {
+	return twice(ctx, func() (*T, error) {
+		document, _, err := state.Read[T](ctx, r, key)
+		return document, err
+	})
+}
+
 func (a *auditor) doubts(dataset string, v *version) {
 	for _, doubt := range v.committed.Record().Doubts {
 		a.note(Finding{Kind: KindDoubt, Key: manifest.RecordKey(dataset, v.held.Number), Dataset: dataset, Version: int64(v.held.Number), Facts: doubt, Detail: doubt})
@@ -218,10 +226,7 @@ func (a *auditor) unlinked(dataset string, versions []*version) {
 // readPointer returns current/<dataset>.json, nil when there is none or it cannot be used.
 func (a *auditor) readPointer(ctx context.Context, dataset string) (*state.Pointer, error) {
 	key := manifest.PointerKey(dataset)
-	pointer, err := twice(ctx, func() (*state.Pointer, error) {
-		pointer, _, err := state.Read[state.Pointer](ctx, a.Reader, key)
-		return pointer, err
-	})
+	pointer, err := readDocument[state.Pointer](ctx, a.Reader, key)
 	if err != nil {
 		return nil, a.tell(ctx, KindPointer, key, dataset, 0, err)
 	}

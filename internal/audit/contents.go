@@ -98,12 +98,16 @@ func (a *auditor) manifestAndIndex(ctx context.Context, record manifest.Record) 
 	}
 	defer body.Close() // only read from: nothing can be lost
 	var names int64
+	indexGone := false // told by the inventory
 	m, err := manifest.DecodeManifest(body, func(at manifest.Attachment) error {
-		names++
+		if names++; indexGone {
+			return nil
+		}
 		row, err, more := rows()
 		switch {
 		case fault.Is(err, fault.NotFound):
-			return nil // told by the inventory
+			indexGone = true
+			return nil
 		case err != nil:
 			return &documentError{KindIndex, indexKey(record), err}
 		case !more || row.Attachment != at:

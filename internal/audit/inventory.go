@@ -74,10 +74,7 @@ func (a *auditor) listDataset(ctx context.Context, dataset string) (map[string]b
 
 // wholeVersion checks every object that a record names, and enters its attachments.
 func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, record manifest.Record, listed map[string]bucket.Info) error {
-	stored, err := twice(ctx, func() (*state.StoredDocument, error) {
-		stored, _, err := state.Read[state.StoredDocument](ctx, a.Reader, manifest.StoredKey(record.Dataset, record.Version))
-		return stored, err
-	})
+	stored, err := readDocument[state.StoredDocument](ctx, a.Reader, manifest.StoredKey(record.Dataset, record.Version))
 	if err != nil {
 		if err := a.tell(ctx, KindDocument, manifest.StoredKey(record.Dataset, record.Version), record.Dataset, record.Version, err); err != nil {
 			return err
@@ -167,10 +164,12 @@ func (a *auditor) enterAttachments(ctx context.Context, record manifest.Record) 
 	if err == nil {
 		return nil
 	}
-	a.namesUnknown = true
-	if fault.Is(err, fault.NotFound) {
-		return nil // told as missing
+	if fault.Is(err, fault.NotFound) { // told as missing, unless a prune took it meanwhile
+		_, pruned := a.Reader.Stat(ctx, manifest.PrunedKey(record.Dataset, record.Version))
+		a.namesUnknown = a.namesUnknown || pruned != nil
+		return nil
 	}
+	a.namesUnknown = true
 	return a.tell(ctx, KindIndex, index.Key, record.Dataset, record.Version, err)
 }
 

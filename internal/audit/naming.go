@@ -30,7 +30,7 @@ func (a *auditor) nameAttachments(ctx context.Context) {
 			unnamed[key.SHA256] = append(unnamed[key.SHA256], at)
 		}
 	}
-	pruned, unread := false, a.namesUnknown
+	pruned, unread := false, false
 	for at := len(a.indexes) - 1; at >= 0 && len(unnamed) > 0; at-- {
 		index := a.indexes[at]
 		if _, err := a.Reader.Stat(ctx, manifest.PrunedKey(index.dataset, index.version)); err == nil {
