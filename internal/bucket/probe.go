@@ -253,7 +253,7 @@ func (p *probe) cleanUp(ctx context.Context) {
 	var failure error
 	for info, err := range p.store.List(ctx, p.report.Prefix, "") {
 		if err == nil {
-			err = p.store.Delete(ctx, info.Key, info.Tag)
+			err = p.patient(ctx, func() error { return p.store.Delete(ctx, info.Key, info.Tag) })
 		}
 		if err != nil {
 			failure = errors.Join(failure, err)

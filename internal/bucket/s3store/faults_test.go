@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,8 +26,8 @@ type faulty struct {
 	*storescript.Front
 	service *storescript.S3
 	bucket.Store
-	dir    string
-	pauses []time.Duration
+	bare bucket.Store // without the layer that repeats
+	dir  string
 }
 
 func newFaulty(t *testing.T, change func(*s3store.Options)) *faulty {
@@ -34,10 +35,7 @@ func newFaulty(t *testing.T, change func(*s3store.Options)) *faulty {
 	f := &faulty{dir: t.TempDir()}
 	f.service = storescript.NewS3(t, f.dir)
 	f.Front = storescript.NewFront(f.service, storescript.NameS3)
-	policy := bucket.Policy{Sleep: func(_ context.Context, d time.Duration) error {
-		f.pauses = append(f.pauses, d)
-		return nil
-	}}
+	policy := bucket.Policy{Sleep: func(context.Context, time.Duration) error { return nil }}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	options := s3store.Options{
@@ -47,7 +45,8 @@ func newFaulty(t *testing.T, change func(*s3store.Options)) *faulty {
 	if change != nil {
 		change(&options)
 	}
-	f.Store = bucket.WithRetry(open(t, options), policy)
+	f.bare = open(t, options)
+	f.Store = bucket.WithRetry(f.bare, policy)
 	return f
 }
 
@@ -411,6 +410,28 @@ func TestFramingIsFound(t *testing.T) {
 		report, err := bucket.Probe(t.Context(), f.Store, bucket.ProbeOptions{Run: "r"})
 		if unfit := report.Unfit(false); err != nil || unfit == nil || !strings.Contains(unfit.Error(), "read back") {
 			t.Errorf("the probe finds %v, %v", unfit, err)
+		}
+		tally.Add(1)
+	}
+}
+
+// TestAProbeOfASlowService: one write a second of a key is slow, not unfit.
+func TestAProbeOfASlowService(t *testing.T) {
+	tally := evidence.Count(t, "s3-faults")
+	for _, refuse := range []storescript.Action{storescript.S3Error(429, "TooManyRequests"), storescript.S3Error(503, "SlowDown")} {
+		f := newFaulty(t, nil)
+		var mu sync.Mutex
+		at := time.Now()
+		now := func() time.Time { mu.Lock(); defer mu.Unlock(); return at }
+		f.Set(storescript.Rule{When: storescript.OneWriteASecond(now), Do: refuse})
+		report, err := bucket.Probe(t.Context(), f.bare, bucket.ProbeOptions{Run: "r", Now: now, Sleep: func(_ context.Context, d time.Duration) error {
+			mu.Lock()
+			defer mu.Unlock()
+			at = at.Add(d)
+			return nil
+		}})
+		if unfit := report.Unfit(false); err != nil || unfit != nil || len(report.Leftovers) > 0 || f.Met() == 0 {
+			t.Errorf("%v, %v, left behind %q, %d requests were refused", err, unfit, report.Leftovers, f.Met())
 		}
 		tally.Add(1)
 	}

@@ -94,7 +94,7 @@ func Changed(change func(r Request, header http.Header, body []byte) []byte) Act
 func OneWriteASecond(now func() time.Time) func(Request) bool {
 	last := make(map[string]time.Time)
 	return func(r Request) bool {
-		if r.Method != http.MethodPut && r.Method != http.MethodPost {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			return false
 		}
 		at := now()
