@@ -27,7 +27,7 @@ type killWorld struct {
 	onlySync        bool
 	counts          *killCounts
 	pruning         bool                     // a prune was cut off and is not finished
-	typical         map[string]time.Duration // how long the last run took that was left alone, by command
+	typical         map[string]time.Duration // how long a run that is left alone takes, about, by command
 	free            time.Time                // when the leases of the last killed run are over
 	now             invariant.Snapshot       // as of the last look
 	before          invariant.Snapshot       // the same; while a prune is open, from before it
@@ -97,12 +97,9 @@ func (w *killWorld) trial(signal syscall.Signal) bool {
 // cut runs a line and sends the signal at a random moment of how long such a run takes.
 func (w *killWorld) cut(command string, line []string, signal syscall.Signal) bool {
 	w.t.Helper()
-	usual, known := w.typical[command]
-	if !known {
-		usual = 700 * time.Millisecond
-	}
-	moment := time.Duration(w.random.Float64() * float64(usual))
+	moment := w.moment(command)
 	r := w.start(nil, line...)
+	go r.ended()                                    // notes when it is over
 	if command == "sync" && w.random.IntN(4) == 0 { // a release in the middle of it
 		time.Sleep(moment / 2)
 		w.release()
@@ -133,10 +130,27 @@ func (w *killWorld) cut(command string, line []string, signal syscall.Signal) bo
 		w.free = time.Now().Add(killTTL)
 	case !hit && !w.mayEnd(command, done.exit):
 		w.t.Errorf("%s ended with %d\n%s%s", strings.Join(line, " "), done.exit, done.out, tail(done.err))
-	case !hit:
-		w.typical[command] = done.took
 	}
+	w.learn(command, hit, done.took)
 	return hit
+}
+
+// moment returns a random moment of a run.
+func (w *killWorld) moment(command string) time.Duration {
+	if w.typical[command] == 0 {
+		w.typical[command] = 700 * time.Millisecond
+	}
+	return time.Duration(w.random.Float64() * float64(w.typical[command]))
+}
+
+// learn brings what is known of a command's length up to date: a run that was cut off could have gone
+// on for longer.
+func (w *killWorld) learn(command string, cut bool, took time.Duration) {
+	if cut {
+		w.typical[command] += w.typical[command] / 20
+	} else {
+		w.typical[command] = took
+	}
 }
 
 // leasesFree wants no lease to be held, if there are leases yet.
@@ -158,9 +172,7 @@ func (w *killWorld) observed(line []string, do func(line []string)) {
 	w.feed.ResetLog()
 	do(line)
 	w.now = w.look()
-	for _, violation := range invariant.Compare(w.before, w.now) {
-		w.t.Errorf("%s: %s", strings.Join(line, " "), violation)
-	}
+	w.compare(w.before)
 	for file, times := range w.feed.Completed() {
 		key := w.keys[file]
 		if times > 1 {
@@ -178,6 +190,14 @@ func (w *killWorld) observed(line []string, do func(line []string)) {
 	}
 	if !w.pruning {
 		w.before = w.now
+	}
+}
+
+// compare wants that nothing was lost or written over since.
+func (w *killWorld) compare(before invariant.Snapshot) {
+	w.t.Helper()
+	for _, violation := range invariant.Compare(before, w.now) {
+		w.t.Errorf("bucket: %s", violation)
 	}
 }
 

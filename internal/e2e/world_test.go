@@ -135,7 +135,8 @@ type run struct {
 	out     bytes.Buffer
 	err     bytes.Buffer
 	once    sync.Once
-	failed  error // how it ended
+	failed  error     // how it ended
+	over    time.Time // when somebody saw that
 }
 
 // result is how a run ended.
@@ -167,7 +168,7 @@ func (w *world) start(env []string, args ...string) *run {
 
 // ended waits for the end, for several at once.
 func (r *run) ended() error {
-	r.once.Do(func() { r.failed = r.command.Wait() })
+	r.once.Do(func() { r.failed, r.over = r.command.Wait(), time.Now() })
 	return r.failed
 }
 
@@ -180,7 +181,7 @@ func (r *run) wait() result {
 	if err != nil && !errors.As(err, &exited) {
 		r.t.Fatal(err)
 	}
-	done := result{exit: r.command.ProcessState.ExitCode(), out: r.out.String(), err: r.err.String(), took: time.Since(r.started)}
+	done := result{exit: r.command.ProcessState.ExitCode(), out: r.out.String(), err: r.err.String(), took: r.over.Sub(r.started)}
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
 	r.world.outputs = append(r.world.outputs, strings.Join(r.command.Args[1:], " ")+"\n"+done.out+done.err)
