@@ -41,6 +41,7 @@ type world struct {
 	damaged bool // on purpose: the invariants are not checked at the end
 	// mirrored is the folder that this one is a copy of, so that it does not count as moved.
 	mirrored string
+	key      func() (string, error) // where the API key is read from; nil: the feed's own
 }
 
 func newWorld(t *testing.T, options feedsim.Options) *world {
@@ -95,7 +96,7 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 	w.t.Helper()
 	counts := &requestCounts{}
 	client, err := feed.New(feed.Options{
-		BaseURL: w.feed.URL(), Key: func() (string, error) { return w.feed.Key(), nil }, Clock: time.Now,
+		BaseURL: w.feed.URL(), Key: w.readKey, Clock: time.Now,
 		Sleep: w.pause, Counts: &counts.feed,
 	})
 	if err != nil {
@@ -124,6 +125,13 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 		c(&o)
 	}
 	return o
+}
+
+func (w *world) readKey() (string, error) {
+	if w.key != nil {
+		return w.key()
+	}
+	return w.feed.Key(), nil
 }
 
 func full(o *mirror.Options)    { o.Full = true }

@@ -66,6 +66,8 @@ func (s *session) refused(ctx context.Context, response *http.Response, body io.
 	switch out.Kind {
 	case fault.Denied:
 		out.Hint = "Check that the API key is valid and holds the Data Feeds permission."
+	case fault.NotFound:
+		out.Hint = "The feed does not know it, although it named it. What is mirrored stays; the next pass asks again."
 	case fault.NotSubscribed:
 		out.Hint = "Add the dataset to a subscription of this workspace."
 	case fault.Malformed:
