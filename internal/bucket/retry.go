@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,9 +128,14 @@ type floors struct {
 	until map[string]time.Time
 }
 
+// busy are the statuses with which stores limit how often; 403 is one of Cloud Storage's.
+func busy() []int {
+	return []int{http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden}
+}
+
 func (f *floors) note(key string, err error, now time.Time) {
 	var e *fault.Error
-	if !errors.As(err, &e) || e.Status != http.StatusTooManyRequests && e.Status != http.StatusServiceUnavailable {
+	if !errors.As(err, &e) || e.Kind != fault.Transient || !slices.Contains(busy(), e.Status) {
 		return
 	}
 	f.mu.Lock()

@@ -85,7 +85,7 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 	info, err := downloadInfo(key, answer, offset)
 	if err != nil {
 		_ = answer.Body.Close()
-		return nil, bucket.Info{}, s.fail(ctx, opRead, key, err)
+		return nil, bucket.Info{}, bucket.Unreadable(opRead, key, err)
 	}
 	wrap := func(err error) error { return s.fail(ctx, opRead, key, err) }
 	return bucket.PromisedBody(answer.Body, valueOf(answer.ContentLength, -1), wrap), info, nil
@@ -124,14 +124,22 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[bucket
 		if from := s.prefix + after; after != "" && strings.HasPrefix(after, prefix) {
 			options.StartFrom = &from // inclusive, and ignored by older services
 		}
-		last := ""
-		for pages := s.client.NewListBlobsFlatPager(options); pages.More(); {
-			page, err := pages.NextPage(ctx)
+		last, marker := "", ""
+		pages := s.client.NewListBlobsFlatPager(options)
+		for page := 0; pages.More(); page++ {
+			if page > 0 && s.options.Counts != nil {
+				s.options.Counts.List.Add(1)
+			}
+			answer, err := pages.NextPage(ctx)
 			if err != nil {
 				yield(bucket.Info{}, s.fail(ctx, opList, prefix, err))
 				return
 			}
-			for _, item := range page.Segment.BlobItems {
+			if answer.Segment == nil {
+				yield(bucket.Info{}, bucket.Unreadable(opList, prefix, errors.New("it has no list")))
+				return
+			}
+			for _, item := range answer.Segment.BlobItems {
 				info, listed := s.listedInfo(item)
 				if !listed {
 					continue
@@ -145,7 +153,20 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[bucket
 					return
 				}
 			}
+			next := valueOf(answer.NextMarker, "")
+			if next != "" && next == marker {
+				yield(bucket.Info{}, doubtful(prefix, errors.New("a page names itself as the next one")))
+				return
+			}
+			marker = next
 		}
+	}
+}
+
+func doubtful(prefix string, cause error) error {
+	return &fault.Error{
+		Op: opList, Object: prefix, Side: fault.SideBucket, Kind: fault.Malformed, Err: cause,
+		Hint: "The service's listing cannot be proven complete; run `mirror doctor`.",
 	}
 }
 

@@ -95,11 +95,11 @@ func adapter(ctx context.Context, address *url.URL, options Options) (bucket.Sto
 		return s3store.New(ctx, o)
 	case "gs":
 		o := gcsOptions(address, settings)
-		o.HTTPClient = options.HTTPClient
+		o.HTTPClient, o.Counts = options.HTTPClient, options.Counts
 		return gcsstore.New(ctx, o)
 	default:
 		o := azureOptions(address, settings)
-		o.HTTPClient = options.HTTPClient
+		o.HTTPClient, o.Retry, o.Counts = options.HTTPClient, options.Retry, options.Counts
 		return azurestore.New(ctx, o)
 	}
 }

@@ -76,7 +76,7 @@ func (s *Store) judge(ctx context.Context, failure *fault.Error, answer *smithyh
 			failure.Kind = fault.Transient
 		}
 	case code == nil && failure.Status < 300: // it was cut, or a proxy's page: what was done is unknown
-		failure.Err = fmt.Errorf("the answer cannot be read as S3's: %w", bucket.WithoutAddress(answer.Err))
+		failure.Err = fmt.Errorf("the answer cannot be read as the store's: %w", bucket.WithoutAddress(answer.Err))
 		failure.Kind = fault.Transient
 	case s.judgeCode(failure, name, header):
 	default:

@@ -6,6 +6,7 @@ import (
 	"crypto/md5" //nolint:gosec // a checksum of the transfer; what is stored is proven by sha256
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc64"
 	"io"
@@ -131,7 +132,7 @@ func (u *upload) open(ctx context.Context) error {
 		return s.fail(ctx, opCreate, u.key, err)
 	}
 	if u.id = aws.ToString(out.UploadId); u.id == "" {
-		return unreadable(opCreate, u.key, "the id of an upload")
+		return bucket.Unreadable(opCreate, u.key, errors.New("it names no upload"))
 	}
 	return nil
 }
@@ -216,7 +217,7 @@ func (u *upload) sendPart(ctx context.Context, p part) error {
 			return u.store.fail(ctx, opPart, u.key, err)
 		}
 		if tagOf(out.ETag) == bucket.Absent {
-			return unreadable(opPart, u.key, "the ETag of a part")
+			return bucket.Unreadable(opPart, u.key, errors.New("it names no ETag"))
 		}
 		done.ETag = out.ETag
 		return nil

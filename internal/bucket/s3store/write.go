@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -193,14 +192,7 @@ func (s *Store) unproven(op, key string, out *s3.PutObjectOutput) error {
 	if tagOf(out.ETag) != bucket.Absent {
 		return nil
 	}
-	return unreadable(op, key, "the ETag of an object")
-}
-
-func unreadable(op, key, lacks string) error {
-	return &fault.Error{
-		Op: op, Object: key, Side: fault.SideBucket, Kind: fault.Transient, Status: http.StatusOK,
-		Err: errors.New("the store answered 200 without " + lacks),
-	}
+	return bucket.Unreadable(op, key, errors.New("it names no ETag"))
 }
 
 // lookFirst stands in for a condition that the service does not know. Another writer can come
