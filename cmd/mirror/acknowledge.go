@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
 	"feedmirror/internal/config"
 	"feedmirror/internal/fault"
+	"feedmirror/internal/telemetry"
 	"feedmirror/mirror"
 )
 
@@ -61,7 +61,7 @@ func (c *acknowledgeCommand) Run(ctx context.Context, env environment) (int, err
 	if a.settings.Output == config.OutputJSON {
 		return mirror.ExitDone, printJSON(env, decision)
 	}
-	fmt.Fprintf(env.out, "acknowledged  %s  %s %s\n", decision.Finding.ID, decision.Finding.Kind, decision.Finding.Key)
+	telemetry.Linef(env.out, "acknowledged  %s  %s %s\n", decision.Finding.ID, decision.Finding.Kind, decision.Finding.Key)
 	return mirror.ExitDone, nil
 }
 

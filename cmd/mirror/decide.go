@@ -7,6 +7,7 @@ import (
 	"os/user"
 
 	"feedmirror/internal/config"
+	"feedmirror/internal/telemetry"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
 	"feedmirror/state"
@@ -113,19 +114,19 @@ func decide(ctx context.Context, env environment, flags any, reason, dataset str
 		printUnpublished(env.out, dataset, after.Retired)
 		return mirror.ExitDone, nil
 	}
-	fmt.Fprintf(env.out, "%s now reads version %d (schema %s)", dataset, after.Version, after.SchemaVersion)
+	telemetry.Linef(env.out, "%s now reads version %d (schema %s)", dataset, after.Version, after.SchemaVersion)
 	if change.Before != nil && change.Before.Version != after.Version {
-		fmt.Fprintf(env.out, ", before it was %d", change.Before.Version)
+		telemetry.Linef(env.out, ", before it was %d", change.Before.Version)
 	}
 	fmt.Fprintln(env.out)
 	if after.Held != nil {
-		fmt.Fprintf(env.out, "version %d is held (%s)\n", after.Held.Version, after.Held.Reason)
+		telemetry.Linef(env.out, "version %d is held (%s)\n", after.Held.Version, after.Held.Reason)
 	}
 	if after.Retired {
-		fmt.Fprintf(env.out, "it is retired: no pass asks the feed about it until: mirror approve %s\n", dataset)
+		telemetry.Linef(env.out, "it is retired: no pass asks the feed about it until: mirror approve %s\n", dataset)
 	}
 	if after.Pinned {
-		fmt.Fprintf(env.out, "it stays there until: mirror approve %s\n", dataset)
+		telemetry.Linef(env.out, "it stays there until: mirror approve %s\n", dataset)
 	}
 	return mirror.ExitDone, nil
 }
@@ -134,10 +135,10 @@ func carriesRetirement(flags any) bool { _, ok := flags.(*retireCommand); return
 
 func printUnpublished(out io.Writer, dataset string, retired bool) {
 	if retired {
-		fmt.Fprintf(out, "%s is retired; nothing of it was published. No pass asks the feed about it until: mirror approve %s\n", dataset, dataset)
+		telemetry.Linef(out, "%s is retired; nothing of it was published. No pass asks the feed about it until: mirror approve %s\n", dataset, dataset)
 		return
 	}
-	fmt.Fprintf(out, "%s is taken up again; the next pass publishes what it can\n", dataset)
+	telemetry.Linef(out, "%s is taken up again; the next pass publishes what it can\n", dataset)
 }
 
 func who(host string) string {

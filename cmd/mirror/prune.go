@@ -122,22 +122,22 @@ func (c *pruneCommand) carryOut(ctx context.Context, o mirror.PruneOptions) (mir
 
 func printPrune(out io.Writer, r mirror.PruneReport) {
 	for _, v := range r.Versions {
-		fmt.Fprintf(out, "prune   %s version %d: %d files, %s; %s\n", v.Dataset, v.Version, v.Objects, telemetry.FormatBytes(v.Bytes), v.Why)
+		telemetry.Linef(out, "prune   %s version %d: %d files, %s; %s\n", v.Dataset, v.Version, v.Objects, telemetry.FormatBytes(v.Bytes), v.Why)
 	}
 	for _, v := range r.Kept {
-		fmt.Fprintf(out, "keep    %s version %d: %s\n", v.Dataset, v.Version, v.Why)
+		telemetry.Linef(out, "keep    %s version %d: %s\n", v.Dataset, v.Version, v.Why)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(out, "note    %s: %s\n", pruneSubject(note), note.Message)
+		telemetry.Linef(out, "note    %s: %s\n", pruneSubject(note), note.Message)
 	}
 	for _, f := range r.Refused {
-		fmt.Fprintf(out, "refused %s: %s\n", f.Object, f.Message)
+		telemetry.Linef(out, "refused %s: %s\n", f.Object, f.Message)
 	}
 	if more := r.RefusedCount - int64(len(r.Refused)); more > 0 {
-		fmt.Fprintf(out, "refused %d more\n", more)
+		telemetry.Linef(out, "refused %d more\n", more)
 	}
 	total := r.Total()
-	fmt.Fprintf(out, "%s: %d versions, %d attachments (%s), %d old reports; %d objects, %s in all\n", r.Status, len(r.Versions),
+	telemetry.Linef(out, "%s: %d versions, %d attachments (%s), %d old reports; %d objects, %s in all\n", r.Status, len(r.Versions),
 		r.Attachments.Objects, telemetry.FormatBytes(r.Attachments.Bytes), r.Reports.Objects, total.Objects, telemetry.FormatBytes(total.Bytes))
 	if r.More {
 		fmt.Fprintln(out, "there are more attachments to delete than one prune takes; the next one goes on")
@@ -146,7 +146,7 @@ func printPrune(out io.Writer, r mirror.PruneReport) {
 		fmt.Fprintln(out, "nothing was deleted; --apply does it")
 		return
 	}
-	fmt.Fprintf(out, "deleted %d objects, %s; %d deletes were refused\n", r.Deleted.Objects, telemetry.FormatBytes(r.Deleted.Bytes), r.RefusedCount)
+	telemetry.Linef(out, "deleted %d objects, %s; %d deletes were refused\n", r.Deleted.Objects, telemetry.FormatBytes(r.Deleted.Bytes), r.RefusedCount)
 }
 
 func pruneSubject(note mirror.Note) string {
