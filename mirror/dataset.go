@@ -38,6 +38,7 @@ type worker struct {
 	changed   bool   // a version was committed, published or flagged
 	fence     bool   // a version was flagged, and the pointer not swapped since
 	leftAlone bool   // a decision retires it, which only counts while nothing is published
+	undecided bool   // an operator's command owes it and has not written its decision yet
 }
 
 // work brings one dataset up to date and reports who else is at it. after is what an earlier try
@@ -64,7 +65,7 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 	leased, stop := holder.Keep(ctx)
 	w.run(leased)
 	stop()
-	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	release, cancel := lasting(ctx, 3*time.Second)
 	defer cancel()
 	if err := holder.Release(release); err != nil {
 		w.log.Warn().Err(err).Msg("the lease could not be given back; it expires by itself")
@@ -130,6 +131,9 @@ func (w *worker) load(ctx context.Context) error {
 
 // obeyPending finishes decisions that stand. A retirement that was taken back is none any more.
 func (w *worker) obeyPending(ctx context.Context) error {
+	if err := w.expectDecision(ctx); err != nil { // asked first: what is written after it stays owed
+		return err
+	}
 	pending, err := state.PendingDecisions(ctx, w.Store, w.target.dataset, w.pointer)
 	if err != nil {
 		return err
@@ -148,6 +152,22 @@ func (w *worker) obeyPending(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// expectDecision finds out whether an operator's command that owes the dataset has written its
+// decision. One that died before it did is not waited for longer than a full pass takes to come: that
+// finds every decision, owed or not.
+func (w *worker) expectDecision(ctx context.Context) error {
+	if w.seen == nil {
+		return nil
+	}
+	at := slices.IndexFunc(w.seen.Owed, func(o state.Owed) bool { return o.Dataset == w.target.dataset && o.Decision })
+	if at < 0 || w.Now().Sub(w.seen.Owed[at].Since) >= w.FullEvery {
+		return nil
+	}
+	made, err := state.HasDecision(ctx, w.Store, w.target.dataset, w.seen.Owed[at].Run)
+	w.undecided = !made
+	return err
 }
 
 // retired reports whether the feed is not asked about the dataset, by a decision.
@@ -327,6 +347,7 @@ func (w *worker) end(ctx context.Context, err error) {
 	if cause := context.Cause(ctx); ctx.Err() != nil {
 		w.oweFor("interrupted", w.target.full)
 		if fault.Is(cause, fault.Conflict) { // the lease was lost; the new owner goes on
+			w.tally.update(func(r *Report) { r.Datasets.Busy++ })
 			w.tally.note(Note{Dataset: w.target.dataset, Kind: "busy", Message: cause.Error()})
 		}
 		return

@@ -56,6 +56,11 @@ func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.
 			Err:  fmt.Errorf("version %d is not mirrored whole", to),
 			Hint: "Versions to choose from, the newest last: " + wholeVersions(d.holding)}
 	}
+	if !d.mayLeadTo(to, o.OnMajor) {
+		return state.Change{}, &fault.Error{Op: "roll back", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+			Err:  fmt.Errorf("version %d is above the published %d, and waits for an approval", to, d.pointer.Version),
+			Hint: "Accept it with: mirror approve " + dataset}
+	}
 	// Asked before anything is written down: a decision that cannot be carried out is none.
 	if pruned, err := state.CheckPruned(ctx, o.Docs, dataset, to); err != nil || pruned {
 		return state.Change{}, errors.Join(err, prunedError(dataset, to, pruned))
@@ -68,6 +73,24 @@ func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.
 		}
 	}
 	return change, err
+}
+
+// mayLeadTo reports whether a rollback may lead readers to a version: one below the published one, one
+// that they were led away from, or one to which the rules lead by themselves. What is held above the
+// published version is for an approval, which says what it accepts.
+func (d known) mayLeadTo(to manifest.Number, onMajor manifest.OnMajor) bool {
+	if to <= d.pointer.Version || !d.pointer.LeftAt(to).IsZero() {
+		return true
+	}
+	var upTo []manifest.Candidate
+	for _, c := range d.candidates {
+		if n := c.Record().Version; n <= to {
+			held, _ := d.holding.Find(n)
+			upTo = append(upTo, c.Candidate(held))
+		}
+	}
+	target, _ := manifest.NextPublication(manifest.Published{Version: d.pointer.Version, Schema: d.pointer.SchemaVersion}, upTo, onMajor)
+	return target == to
 }
 
 func prunedError(dataset string, n manifest.Number, pruned bool) error {
@@ -128,7 +151,7 @@ func wholeVersions(holding manifest.Holding) string {
 func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (state.Change, error) {
 	now := o.Now()
 	decision.Who, decision.Reason, decision.At, decision.Run = o.Who, o.Reason, now, o.Run
-	owed := state.Owed{Dataset: decision.Dataset, Reason: string(decision.Action), Since: now, Run: o.Run}
+	owed := state.Owed{Dataset: decision.Dataset, Reason: string(decision.Action), Since: now, Run: o.Run, Decision: true}
 	if err := state.Owe(ctx, o.Docs, o.Pause, owed); err != nil {
 		return state.Change{}, err
 	}

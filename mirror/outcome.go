@@ -34,9 +34,12 @@ func (w *worker) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, line)
-	if w.owe != "" {
+	switch {
+	case w.owe != "":
 		w.owed = append(w.owed, state.Owed{Dataset: line.Dataset, Reason: w.owe, Full: w.oweFull, Since: w.tally.report.Started, Run: w.Run})
-	} else {
+	case w.undecided: // what is owed stays as it stands
+		w.settledNow(line)
+	default:
 		w.finished = append(w.finished, line.Dataset)
 		w.settledNow(line)
 	}

@@ -84,7 +84,7 @@ func (p *pruner) finish(ctx context.Context) PruneReport {
 }
 
 func (p *pruner) keepReport(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	ctx, cancel := lasting(ctx, 3*time.Second)
 	defer cancel()
 	body, err := manifest.EncodeDocument(p.report)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"feedmirror/internal/bucket"
@@ -69,6 +70,20 @@ func lastDecision(ctx context.Context, r bucket.Reader, dataset string) (string,
 		last = info.Key
 	}
 	return last, nil
+}
+
+// HasDecision reports whether a run has written its decision about a dataset. Who then lists the
+// pending ones finds it, unless the pointer obeys it already.
+func HasDecision(ctx context.Context, r bucket.Reader, dataset, run string) (bool, error) {
+	for info, err := range r.List(ctx, manifest.DecisionsPrefix(dataset), "") {
+		if err != nil {
+			return false, err
+		}
+		if strings.HasSuffix(info.Key, "Z-"+run+".json") {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // PendingDecisions returns the decisions about a dataset that its pointer does not obey yet, in

@@ -158,6 +158,9 @@ func (h *Holder) Keep(ctx context.Context) (work context.Context, stop func()) {
 			case <-work.Done():
 				return
 			case <-ticker.C:
+				if over(quit) || work.Err() != nil { // where both are due, a lease is not renewed before it is given back
+					return
+				}
 			}
 			err := h.write(work, h.lease, h.tag, h.leases.Now().Add(h.leases.TTL))
 			switch {
@@ -173,6 +176,15 @@ func (h *Holder) Keep(ctx context.Context) (work context.Context, stop func()) {
 		}
 	}()
 	return work, func() { close(quit); <-done; cancel(context.Canceled) }
+}
+
+func over(quit <-chan struct{}) bool {
+	select {
+	case <-quit:
+		return true
+	default:
+		return false
+	}
 }
 
 // reread reports whether the lease that stands is still ours: a renewal whose answer was lost.

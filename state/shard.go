@@ -54,6 +54,9 @@ type Owed struct {
 	Full    bool      `json:"full,omitempty"` // compare the whole chain, not only what is new
 	Since   time.Time `json:"since"`
 	Run     string    `json:"run"`
+	// Decision tells that the run is an operator's command, which writes its decision after this.
+	// Until that stands the debt is not paid, whoever looked at the dataset meanwhile.
+	Decision bool `json:"decision,omitempty"`
 }
 
 // Recent is a version that is settled, inside the overlap of two passes.
@@ -171,6 +174,9 @@ func (p Progress) mergeOwed(standing *Shard) []Owed {
 			switch {
 			case at >= 0 && !p.saw(owed): // added since: it stays, so that only who sees it pays it
 				owed.Full = owed.Full || merged[at].Full
+				merged[at] = owed
+			case at >= 0 && owed.Decision: // seen, but not paid: it stays what it is
+				owed.Full, owed.Reason = owed.Full || merged[at].Full, merged[at].Reason
 				merged[at] = owed
 			case at < 0 && (!finished[owed.Dataset] || !p.saw(owed)):
 				merged = append(merged, owed)

@@ -50,6 +50,7 @@ type rollbackCommand struct {
 // Help is printed below the flags' list.
 func (rollbackCommand) Help() string {
 	return `Readers are moved to VERSION at once and stay there, while newer versions are still copied. mirror approve moves them on.
+A version above theirs that they never had, and that waits for an approval, is refused.
 
 Example:
   mirror rollback ds_orange_fl_building_permits 42 --bucket file:///srv/feeds --reason 'wrong geometry in 43'`
