@@ -244,7 +244,7 @@ func (p *pass) busy(t target, b *state.BusyError) {
 // unfitBucket marks an error of the very first requests as one of the bucket as a whole.
 func unfitBucket(err error) error {
 	switch fault.KindOf(err) {
-	case fault.Usage, fault.Malformed:
+	case fault.Usage, fault.Malformed, fault.Budget:
 		return err
 	case fault.BucketUnfit:
 		if fault.HintOf(err) != "" {

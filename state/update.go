@@ -103,7 +103,7 @@ func hopeless(ctx context.Context, err error) bool {
 		return true
 	}
 	switch fault.KindOf(err) {
-	case fault.Denied, fault.BucketUnfit, fault.NoSpace, fault.Usage, fault.Unsupported:
+	case fault.Denied, fault.BucketUnfit, fault.NoSpace, fault.Usage, fault.Unsupported, fault.Budget:
 		return true
 	}
 	return false

@@ -138,7 +138,7 @@ const bucketSilence = 2 * time.Minute
 
 func (a *app) bucketOptions(mustExist bool) (open.Options, error) {
 	client, err := netclient.New(netclient.Options{CAFile: a.settings.CAFile, Connections: a.settings.TransferConcurrency + 4, Silence: bucketSilence})
-	return open.Options{HTTPClient: client, Counts: &a.counts.bucket, MustExist: mustExist, LookFirst: a.settings.AcceptWeakLocking}, err
+	return open.Options{HTTPClient: client, Counts: &a.counts.bucket, MustExist: mustExist, LookFirst: a.settings.AcceptWeakLocking, LockWait: a.settings.LeaseTTL}, err
 }
 
 func (a *app) probe(ctx context.Context) (bucket.ProbeReport, error) {

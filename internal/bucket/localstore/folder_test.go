@@ -149,7 +149,7 @@ func TestHeldLock(t *testing.T) {
 	if held, err := lock.TryLock(); !held || err != nil {
 		t.Fatalf("lock: %t, %v", held, err)
 	}
-	if _, err := store.Swap(t.Context(), "p.json", tag, []byte("2")); !fault.Is(err, fault.Transient) || !strings.Contains(fault.HintOf(err), "_mirror/locks") {
+	if _, err := store.Swap(t.Context(), "p.json", tag, []byte("2")); !fault.Is(err, fault.Budget) || !strings.Contains(fault.HintOf(err), "_mirror/locks") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

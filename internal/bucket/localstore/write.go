@@ -272,8 +272,9 @@ func (s *Store) lock(ctx context.Context, op, key string) (unlock func(), err er
 			return nil, fmt.Errorf("%s %s: %w", op, key, ctx.Err())
 		case waiting.Err() != nil:
 			return nil, &fault.Error{
-				Op: op, Object: key, Side: fault.SideBucket, Kind: fault.Transient,
-				Hint: "Another process holds a lock in _mirror/locks; find it with lsof or fuser.",
+				// Not transient: whoever sleeps with a lock in hand does so for longer than tries last.
+				Op: op, Object: key, Side: fault.SideBucket, Kind: fault.Budget,
+				Hint: "Another process holds a lock in _mirror/locks; find it with lsof or fuser. If it is frozen, wake or kill it; then run this again.",
 				Err:  fmt.Errorf("lock not free within %s", s.lockWait),
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/bucket/azurestore"
@@ -29,6 +30,8 @@ type Options struct {
 	Counts *bucket.Counts
 	// MustExist refuses a folder that is not there instead of creating it.
 	MustExist bool
+	// LockWait bounds how long a folder's file locks are waited for; 0: a minute.
+	LockWait time.Duration
 	// LookFirst looks at a key before each write, for a store that ignores conditions and has a
 	// single writer: see bucket.WithLook.
 	LookFirst bool
@@ -88,7 +91,7 @@ func adapter(ctx context.Context, address *url.URL, options Options) (bucket.Sto
 	settings := newSettings(address)
 	switch address.Scheme {
 	case "file":
-		return localstore.New(localstore.Options{Root: folder(address, settings), MustExist: options.MustExist})
+		return localstore.New(localstore.Options{Root: folder(address, settings), MustExist: options.MustExist, LockWait: options.LockWait})
 	case "s3":
 		o := s3Options(address, settings)
 		o.HTTPClient, o.Retry, o.Counts = options.HTTPClient, options.Retry, options.Counts
