@@ -41,8 +41,12 @@ type Scenario struct {
 	// Crashes and LostAnswers bound how many of a schedule's requests end their process before they
 	// reach the store, and how many writes are done but answered as if the connection had broken.
 	Crashes, LostAnswers int
-	// TimePasses lets time pass while requests wait, whenever some process waits for time.
-	TimePasses bool
+	// Restart begins a process that crashed once more, as the next run would.
+	Restart bool
+	// Delays bounds how often a schedule lets time pass while requests wait, as if their processes
+	// were frozen; each time it may pass until one of those goes on. 0: it passes only when all wait
+	// for it.
+	Delays int
 	// Limit ends the exploration after so many schedules, unfinished; 0: no limit.
 	Limit int
 }
@@ -66,15 +70,20 @@ type Explored struct {
 // no other process ever writes is taken as soon as it is asked for, since its place in a schedule
 // makes no difference; when such a key turns out to be written all the same, all is begun anew.
 //
-// Time is that of a testing/synctest bubble.
+// Time is that of a testing/synctest bubble of its own.
 func Explore(t *testing.T, s Scenario) Explored {
 	t.Helper()
 	var result Explored
-	synctest.Test(t, func(t *testing.T) {
-		e := &explorer{Scenario: s, t: t}
-		result = e.explore()
-	})
+	synctest.Test(t, func(t *testing.T) { result = ExploreHere(t, s) })
 	return result
+}
+
+// ExploreHere is Explore for a test that is in a bubble already, as those are that explore several
+// scenarios with things that must not leave one.
+func ExploreHere(t *testing.T, s Scenario) Explored {
+	t.Helper()
+	e := &explorer{Scenario: s, t: t}
+	return e.explore()
 }
 
 type explorer struct {

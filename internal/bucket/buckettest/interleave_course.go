@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -36,13 +37,16 @@ const (
 // course is one schedule at work.
 type course struct {
 	*explorer
-	store *Memory
-	began time.Time
-	steps []taken
+	store   *Memory
+	beneath bucket.Store // the store as the scenario has it
+	began   time.Time
+	steps   []taken
 
 	last            int // the process that took the last step; -1 before the first
 	switches        int
 	crashes, losses int
+	delays          int
+	frozen          map[int]bool // the processes whose requests wait while time passes
 	starved         bool
 
 	arrived chan struct{} // a request came, or a process ended; capacity 1
@@ -70,25 +74,30 @@ type change struct {
 
 func newCourse(e *explorer) *course {
 	store, processes := e.Begin()
-	r := &course{explorer: e, store: store, began: time.Now(), last: -1, arrived: make(chan struct{}, 1)}
-	beneath := bucket.Store(store)
+	r := &course{explorer: e, store: store, beneath: store, began: time.Now(), last: -1, arrived: make(chan struct{}, 1)}
 	if e.Beneath != nil {
-		beneath = e.Beneath(store)
+		r.beneath = e.Beneath(store)
 	}
-	for at, process := range processes {
-		ctx, cancel := context.WithCancel(e.t.Context())
-		m := &Machine{course: r, index: at, name: process.Name, beneath: beneath, cancel: cancel, gone: make(chan struct{})}
-		r.machines = append(r.machines, m)
-		go func() {
-			err := process.Run(ctx, m)
-			cancel()
-			r.mu.Lock()
-			m.done, m.err = true, err
-			r.mu.Unlock()
-			r.signal()
-		}()
+	for _, process := range processes {
+		r.start(process)
 	}
 	return r
+}
+
+func (r *course) start(p Process) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	r.mu.Lock()
+	m := &Machine{course: r, process: p, index: len(r.machines), cancel: cancel, gone: make(chan struct{})}
+	r.machines = append(r.machines, m)
+	r.mu.Unlock()
+	go func() {
+		err := p.Run(ctx, m)
+		cancel()
+		r.mu.Lock()
+		m.done, m.err = true, err
+		r.mu.Unlock()
+		r.signal()
+	}()
 }
 
 func (r *course) signal() {
@@ -117,7 +126,7 @@ func (r *course) takeChanges() []change {
 func (r *course) ended() []Ended {
 	var list []Ended
 	for _, m := range r.machines {
-		list = append(list, Ended{Name: m.name, Err: m.err, Crashed: m.dead})
+		list = append(list, Ended{Name: m.process.Name, Err: m.err, Crashed: m.dead})
 	}
 	return list
 }
@@ -133,7 +142,7 @@ func (r *course) options() []choice {
 		}
 		return nil
 	}
-	passes := r.TimePasses && slices.ContainsFunc(r.machines, func(m *Machine) bool { return !m.done && m.asleep > 0 })
+	passes := (r.delays < r.Delays || len(r.frozen) > 0) && slices.ContainsFunc(r.machines, func(m *Machine) bool { return !m.done && m.asleep > 0 })
 	if !passes {
 		if q := r.early(ready); q != nil {
 			return []choice{q.choice(step)}
@@ -221,12 +230,20 @@ func (r *course) take(c choice) {
 		r.switches++
 	}
 	r.last = c.process
+	if r.frozen[c.process] {
+		r.frozen = nil
+	}
 	m := r.machines[c.process]
 	if c.kind == crash {
 		r.crashes++
-		r.steps = append(r.steps, taken{choice: c, who: m.name})
+		r.steps = append(r.steps, taken{choice: c, who: m.process.Name})
 		r.mu.Unlock()
 		m.die()
+		if r.Restart {
+			again := m.process
+			again.Name += " again"
+			r.start(again)
+		}
 		return
 	}
 	if c.kind == lose {
@@ -242,6 +259,14 @@ func (r *course) take(c choice) {
 // wait lets time pass to the next moment for which some process waits, and on until one of them
 // sends a request or ends.
 func (r *course) wait() {
+	r.mu.Lock()
+	if len(r.pending) > 0 && r.frozen == nil {
+		r.delays, r.frozen = r.delays+1, map[int]bool{}
+		for _, q := range r.pending {
+			r.frozen[q.machine.index] = true
+		}
+	}
+	r.mu.Unlock()
 	select {
 	case <-r.arrived:
 	default:
@@ -262,6 +287,10 @@ func (r *course) state() stateKey {
 	text = binary.AppendVarint(text, int64(time.Since(r.began)))
 	text = binary.AppendVarint(text, int64(r.crashes))
 	text = binary.AppendVarint(text, int64(r.losses))
+	text = binary.AppendVarint(text, int64(r.delays))
+	for at := range r.machines {
+		text = strconv.AppendBool(text, r.frozen[at])
+	}
 	if r.Switches > 0 {
 		text = binary.AppendVarint(text, int64(r.last))
 	}

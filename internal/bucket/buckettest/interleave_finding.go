@@ -39,7 +39,7 @@ func newFinding(r *course, err error) *Finding {
 	return f
 }
 
-var facts = regexp.MustCompile(`"(?:revision|version|action|state|pinned)": ?("[a-z]+"|true|\d+)`)
+var facts = regexp.MustCompile(`(?m)^ {0,2}"(?:revision|version|action|state|pinned|withdrawn)": ("[a-z]+"|true|\d+)`)
 
 // String tells the step, with what the document says that then stands.
 func (t taken) String() string {
@@ -51,7 +51,7 @@ func (t taken) String() string {
 	}
 	text := fmt.Sprintf("%-9s %-6s %s: %s", t.who, t.op, t.key, t.answer)
 	if found := facts.FindAllString(string(t.stands), 4); len(found) > 0 {
-		text += "; it holds " + strings.ReplaceAll(strings.Join(found, ", "), `"`, "")
+		text += "; it holds" + strings.ReplaceAll(strings.ReplaceAll(strings.Join(found, ","), `"`, ""), "  ", " ")
 	}
 	return text
 }

@@ -17,9 +17,8 @@ import (
 // clock. All of it fails once the schedule has ended the process.
 type Machine struct {
 	course  *course
+	process Process
 	index   int
-	name    string
-	beneath bucket.Store
 	cancel  context.CancelFunc
 	gone    chan struct{}
 
@@ -31,8 +30,11 @@ type Machine struct {
 	err     error
 }
 
+// Name returns the name of the process.
+func (m *Machine) Name() string { return m.process.Name }
+
 // Store returns the machine's way to the bucket.
-func (m *Machine) Store() bucket.Store { return machineStore{m.beneath, m} }
+func (m *Machine) Store() bucket.Store { return machineStore{m.course.beneath, m} }
 
 // Now returns how long the schedule has run, as a time in the year 2026.
 func (m *Machine) Now() time.Time {
@@ -137,7 +139,7 @@ func (m *Machine) request(op Op, key string, do func() (answer string, err error
 	text = append(append(append(text, key...), 0), answer...)
 	sum := sha256.Sum256(text)
 	m.history = [16]byte(sum[:16])
-	r.steps = append(r.steps, taken{choice{step, m.index, op, key}, m.name, answer, r.store.Bytes(key)})
+	r.steps = append(r.steps, taken{choice{step, m.index, op, key}, m.process.Name, answer, r.store.Bytes(key)})
 	return err
 }
 

@@ -116,6 +116,10 @@ func TestCrashesAndLostAnswersAreTriedEverywhere(t *testing.T) {
 			met[string(now.Bytes("count"))]++
 			return nil
 		}})
+	again := buckettest.Explore(t, buckettest.Scenario{Begin: begin(adder("a"), writer("b", "b1")), Crashes: 1, Restart: true, End: counts("1")})
+	if again.Finding != nil || again.States < 10 {
+		t.Errorf("explored %+v, found %v", again, again.Finding)
+	}
 	if crashed.Finding != nil || met["2"] == 0 || met["1"] == 0 || len(met) != 2 {
 		t.Errorf("found %v, counts %v", crashed.Finding, met)
 	}
@@ -131,9 +135,9 @@ func TestTimePassesOnlyWhereItMay(t *testing.T) {
 		_, err := bucket.CreateDocument(ctx, m.Store(), "woken", []byte(m.Now().Format(time.TimeOnly)))
 		return err
 	}}
-	for passes, want := range map[bool]int{false: 1, true: 3} {
+	for delays, want := range map[int]int{0: 1, 1: 3} {
 		met := map[string]bool{}
-		got := buckettest.Explore(t, buckettest.Scenario{Begin: begin(writer("a", "a1", "a2"), sleeper), TimePasses: passes,
+		got := buckettest.Explore(t, buckettest.Scenario{Begin: begin(writer("a", "a1", "a2"), sleeper), Delays: delays,
 			Check: func(now *buckettest.Memory, key string, _ []byte) error {
 				if key == "woken" {
 					met[strings.Join(now.Keys(), " ")+string(now.Bytes(key))] = true
@@ -141,7 +145,7 @@ func TestTimePassesOnlyWhereItMay(t *testing.T) {
 				return nil
 			}})
 		if got.Finding != nil || len(met) != want || !met["a1 a2 woken06:01:00"] {
-			t.Errorf("passes %v: explored %+v, met %v", passes, got, met)
+			t.Errorf("%d delays: explored %+v, met %v", delays, got, met)
 		}
 	}
 }

@@ -58,6 +58,11 @@ func (m *Memory) Keys() []string {
 	return slices.Sorted(maps.Keys(m.objects))
 }
 
+// Under returns the keys that begin with a prefix, in order.
+func (m *Memory) Under(prefix string) []string {
+	return slices.DeleteFunc(m.Keys(), func(key string) bool { return !strings.HasPrefix(key, prefix) })
+}
+
 // Bytes returns what a key holds, nil for nothing. They must not be changed.
 func (m *Memory) Bytes(key string) []byte {
 	m.mu.Lock()
@@ -264,3 +269,18 @@ func (m *Memory) Guarantees() bucket.Guarantees {
 
 // Close implements bucket.Store.
 func (m *Memory) Close() error { return nil }
+
+// Bare returns the store as something is read that knows of keys and bytes alone.
+func (m *Memory) Bare() Bare { return Bare{m} }
+
+// Bare lists and reads all that a Memory holds.
+type Bare struct{ memory *Memory }
+
+// List returns all keys, in order.
+func (b Bare) List() ([]string, error) { return b.memory.Keys(), nil }
+
+// Read returns the bytes of a key.
+func (b Bare) Read(key string) (io.ReadCloser, error) {
+	body, _, err := b.memory.Open(context.Background(), key, 0, -1)
+	return body, err
+}
