@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
+	"strconv"
 	"time"
 
 	"feedmirror/internal/fault"
@@ -98,14 +100,26 @@ func (b *promisedBody) Read(p []byte) (int, error) {
 
 func (b *promisedBody) Close() error { return b.source.Close() }
 
+// contentRange is "bytes first-last/size" as servers spell it, of at most 19 digits each.
+var contentRange = regexp.MustCompile(`^bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19})$`)
+
 // ParseContentRange reads "bytes first-last/size" and returns the first byte and the size of the
-// whole object.
+// whole object. A range that does not lie within the object is an error.
 func ParseContentRange(text string) (first, size int64, err error) {
-	var last int64
-	if _, err := fmt.Sscanf(text, "bytes %d-%d/%d", &first, &last, &size); err != nil {
+	var numbers [3]int64
+	digits := contentRange.FindStringSubmatch(text)
+	if digits == nil {
 		return 0, 0, fmt.Errorf("content range %q cannot be read", text)
 	}
-	return first, size, nil
+	for i := range numbers {
+		if numbers[i], err = strconv.ParseInt(digits[i+1], 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("content range %q cannot be read: %w", text, err)
+		}
+	}
+	if first, last, size := numbers[0], numbers[1], numbers[2]; first > last || last >= size {
+		return 0, 0, fmt.Errorf("content range %q contradicts itself", text)
+	}
+	return numbers[0], numbers[2], nil
 }
 
 // OpenNothing answers an Open of no bytes: a length of zero, for which HTTP has no range, or an
