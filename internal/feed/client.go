@@ -37,7 +37,7 @@ type Limits struct {
 type Options struct {
 	BaseURL   string                                     // https, or http on loopback
 	Key       func() (string, error)                     // the API key; called again once after a 401
-	HTTP      *http.Client                               // transport to use, without redirects and cookies; nil for netclient's defaults
+	HTTP      *http.Client                               // only its transport is used; nil for netclient's defaults
 	Clock     func() time.Time                           // time.Now by default; must carry a monotonic reading
 	Sleep     func(context.Context, time.Duration) error // waits between tries; a timer by default
 	Attempts  int                                        // tries of one request; 5 by default
@@ -48,8 +48,10 @@ type Options struct {
 
 // Client talks to one feed. It is safe for concurrent use.
 type Client struct {
-	base    *url.URL
-	http    http.Client
+	base *url.URL
+	// http is no http.Client on purpose: that would follow redirects with the key on them, keep cookies, and
+	// repeat what a redirect says, signature and all, in its errors.
+	http    http.RoundTripper
 	options Options
 
 	mutex sync.Mutex
@@ -76,10 +78,9 @@ func New(options Options) (*Client, error) {
 			return nil, fmt.Errorf("build feed client: %w", err)
 		}
 	}
-	client.http = *shared
-	client.http.Jar = nil
-	// A followed redirect would carry the API key to wherever the answer points.
-	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if client.http = shared.Transport; client.http == nil {
+		client.http = http.DefaultTransport
+	}
 	return client, nil
 }
 

@@ -141,7 +141,7 @@ func (s *session) send(ctx context.Context, key string, idle *idleTimer) (*http.
 	s.call.count.Add(1)
 	idle.start()
 	defer idle.pause()
-	return s.client.http.Do(request)
+	return s.client.http.RoundTrip(request)
 }
 
 // drain leaves the connection usable when little is left of the body and comes at once, and closes it.

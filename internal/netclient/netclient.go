@@ -22,15 +22,13 @@ const (
 	DefaultTLSTimeout     = 10 * time.Second
 	DefaultHeaderTimeout  = 60 * time.Second
 	DefaultIdleTimeout    = 90 * time.Second
+	DefaultPingAfter      = 15 * time.Second
 	DefaultConnections    = 16
 	defaultKeepAlive      = 30 * time.Second
 	bufferSize            = 64 << 10 // bytes; a read or write of a socket moves up to this much
 	expectContinueTimeout = time.Second
 	// maxHeader bounds an answer's header in bytes, also of answers nobody wanted.
 	maxHeader = 256 << 10
-	// pingAfter is how long an HTTP/2 connection with a request on it may be silent until it is asked
-	// whether it lives, and how long the answer may take: a dead one would swallow every retry.
-	pingAfter = 15 * time.Second
 )
 
 // Options describe a client. The zero value is a client with the system's certificate
@@ -50,6 +48,10 @@ type Options struct {
 	// somebody waited to read or to write; zero: never. It is for clients whose callers do not watch
 	// the bodies themselves, and must be longer than HeaderTimeout.
 	Silence time.Duration
+	// PingAfter is how long an HTTP/2 connection with a request on it may be silent until it is asked
+	// whether it lives, and how long the answer may take. Twice this must be less than a caller waits
+	// for an answer: all requests share the connection, so that a dead one swallows every retry.
+	PingAfter time.Duration
 	// Connections is the number of idle connections kept for one host: the number of workers, or
 	// each of them pays for a new connection now and then.
 	Connections int
@@ -99,7 +101,10 @@ func newTransport(options Options, pool *x509.CertPool) *http.Transport {
 		Protocols:          new(http.Protocols),
 
 		MaxResponseHeaderBytes: maxHeader,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: valueOr(options.PingAfter, DefaultPingAfter),
+			PingTimeout:     valueOr(options.PingAfter, DefaultPingAfter),
+		},
 	}
 	if options.Silence > 0 {
 		transport.DialContext = watchSilence(dialer.DialContext, options.Silence)

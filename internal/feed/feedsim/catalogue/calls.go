@@ -22,6 +22,7 @@ func redirectCases() []Case {
 		forever("redirect to the address of metadata", 1, feedsim.RedirectTo("https://169.254.169.254/latest/meta-data")),
 		forever("redirect to plain http", 1, feedsim.RedirectTo("http://example.org/x?X-Feed-Signature=0123456789abcdef")),
 		forever("redirect to another scheme", 1, feedsim.RedirectTo("file:///etc/passwd")),
+		forever("redirect to rubbish", 1, feedsim.RedirectTo("https://%zz/?X-Feed-Signature=0123456789abcdef")),
 		forever("redirect with a password", 1, feedsim.RedirectTo("https://user:0123456789abcdef@example.org/")),
 	}
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -98,6 +99,7 @@ func callCases(place Place) []Case {
 		never("moved to another port", 1, feedsim.Move(307)),
 		never("moved to another host", 1, feedsim.MoveHost(302)),
 		never("moved to another scheme", 1, feedsim.RedirectTo("ftp://example.org/?X-Feed-Signature=0123456789abcdef")),
+		never("moved to rubbish", 1, feedsim.RedirectTo("https://%zz/?X-Feed-Signature=0123456789abcdef")),
 		never("redirects in a circle", 1, feedsim.Circle()),
 		never("400 that tells what was asked", 1, feedsim.Echo(400)),
 		denied("401 for ever", 2, feedsim.Echo(401)),

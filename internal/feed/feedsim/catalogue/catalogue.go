@@ -78,8 +78,24 @@ func (c Case) Script(feed *feedsim.Feed, rule feedsim.Rule, nth int) (hits func(
 func Cases() []Case {
 	cases := append(fileCases(), redirectCases()...)
 	cases = append(cases, linkCases()...)
-	for _, place := range []Place{Links, Version, Versions, Datasets} {
+	for _, place := range calls() {
 		cases = append(cases, callCases(place)...)
 	}
 	return cases
 }
+
+// Short returns every kind of case once: what can happen to any call happens to one of them, in turn.
+func Short() []Case {
+	cases := append(fileCases(), redirectCases()...)
+	cases = append(cases, linkCases()...)
+	for at, place := range calls() {
+		for number, c := range callCases(place) {
+			if number%len(calls()) == at {
+				cases = append(cases, c)
+			}
+		}
+	}
+	return cases
+}
+
+func calls() []Place { return []Place{Links, Version, Versions, Datasets} }

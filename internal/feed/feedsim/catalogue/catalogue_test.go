@@ -20,4 +20,16 @@ func TestCasesAreNamedOnceAndSayWhatTheyWant(t *testing.T) {
 	if len(seen) < 150 {
 		t.Errorf("%d cases", len(seen))
 	}
+	names := map[string]bool{}
+	for _, c := range Short() {
+		names[c.Name] = true
+		if !seen[c.String()] {
+			t.Errorf("%s is short and no case", c)
+		}
+	}
+	for _, c := range Cases() {
+		if !names[c.Name] {
+			t.Errorf("%s is in no short form", c)
+		}
+	}
 }
