@@ -17,7 +17,6 @@ type budgetRun struct {
 	part   int64 // one run reads this part of the bucket
 	shards int
 	news   int // versions that are released before each of so many first runs
-	level  audit.Level
 }
 
 // TestRunsWithABudgetReadEveryObjectOnce: whatever the parts, in shards, and while versions arrive. The

@@ -38,19 +38,9 @@ func (a *auditor) nameAttachments(ctx context.Context) {
 			continue
 		}
 		// An index that cannot be read is a finding already; the next one may name them too.
-		err := a.readIndex(ctx, index.key, func(row attachments.IndexRow) error {
-			for _, finding := range unnamed[row.SHA256] {
-				f := &a.report.Findings[finding]
-				f.Dataset, f.Version = index.dataset, int64(index.version)
-				f.Detail += fmt.Sprintf("; it is %s, named %s", manifest.Quote(row.Filename), manifest.Quote(row.Name))
-			}
-			delete(unnamed, row.SHA256)
-			if len(unnamed) == 0 {
-				return errAllNamed
-			}
-			return nil
-		})
-		unread = unread || err != nil && !errors.Is(err, errAllNamed)
+		if err := a.nameBy(ctx, index, unnamed); err != nil && !errors.Is(err, errAllNamed) {
+			unread = true
+		}
 	}
 	if pruned && !unread {
 		a.report.Findings = slices.DeleteFunc(a.report.Findings, func(f Finding) bool {
@@ -58,4 +48,20 @@ func (a *auditor) nameAttachments(ctx context.Context) {
 			return ok && f.Dataset == "" && f.Kind == KindMissing && len(unnamed[key.SHA256]) > 0
 		})
 	}
+}
+
+// nameBy names the findings about attachments that one index names, and takes them out of unnamed.
+func (a *auditor) nameBy(ctx context.Context, index namedIndex, unnamed map[manifest.SHA256][]int) error {
+	return a.readIndex(ctx, index.key, func(row attachments.IndexRow) error {
+		for _, finding := range unnamed[row.SHA256] {
+			f := &a.report.Findings[finding]
+			f.Dataset, f.Version = index.dataset, int64(index.version)
+			f.Detail += fmt.Sprintf("; it is %s, named %s", manifest.Quote(row.Filename), manifest.Quote(row.Name))
+		}
+		delete(unnamed, row.SHA256)
+		if len(unnamed) == 0 {
+			return errAllNamed
+		}
+		return nil
+	})
 }
