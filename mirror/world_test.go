@@ -47,6 +47,12 @@ type world struct {
 func newWorld(t *testing.T, options feedsim.Options) *world {
 	t.Helper()
 	t.Parallel() // worlds share nothing, and mostly wait for the disk
+	return newWorldAlone(t, options)
+}
+
+// newWorldAlone is a world for a test that measures, and so runs beside no other.
+func newWorldAlone(t *testing.T, options feedsim.Options) *world {
+	t.Helper()
 	clock := feedsim.NewClock(start)
 	options.Seed, options.Clock = 7, clock
 	simulated, err := feedsim.Start(options)

@@ -19,7 +19,11 @@ func TestAnAnswerCanBeRewrittenOrStreamed(t *testing.T) {
 		_, err := io.WriteString(w, `{"streamed": true}`)
 		return err
 	}))
-	for _, want := range []string{`"somethingElse"`, `"streamed"`, `"datasets"`} {
+	feed.Script(feedsim.Rule{Side: feedsim.SideAPI, Nth: 3}, feedsim.Insert("{", func(w io.Writer) error {
+		_, err := io.WriteString(w, `"front": 1,`)
+		return err
+	}))
+	for _, want := range []string{`"somethingElse"`, `"streamed"`, `{"front": 1,"datasets"`, `{"datasets"`} {
 		response, body, err := get(t, feed.URL()+"/v1/feeds/datasets", http.Header{"Authorization": {"Bearer " + feed.Key()}})
 		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("%v, %v", response, err)
