@@ -138,7 +138,7 @@ func TestAPassMeetsOneBadAnswer(t *testing.T) {
 	var list []passFault
 	for i, object := range objects {
 		for j, answer := range answers {
-			if !evidence.Long() && j != i%len(answers) { // each object once, each answer at least once
+			if !evidence.Long() && (i%3 != 0 || j != i%len(answers)) {
 				continue
 			}
 			fault := passFault{name: object.name + ": " + answer.name, rules: met(object.ops, object.key, 1, answer.do)}
@@ -195,6 +195,13 @@ func TestAPassMeetsAFaultyS3Service(t *testing.T) {
 		{name: "closed before headers, always", rules: met("", "", always, storescript.HangUp()), exit: 5},
 		{name: "head: 400 without a body", rules: met("head", "", always, s3(400, "")), exit: 1},
 		{name: "head: 500 without a body, always", rules: met("head", "", always, s3(500, "")), exit: 1, says: "500"},
+	}
+	if !evidence.Long() { // the adapter's own tests meet all of them
+		var few []passFault
+		for i := 0; i < len(list); i += 4 {
+			few = append(few, list[i])
+		}
+		list = few
 	}
 	meet(t, list)
 }
