@@ -104,8 +104,8 @@ func printNotices(out io.Writer, status report.Status) {
 
 func printShard(out io.Writer, status report.Status, shard report.ShardStatus) {
 	if shard.Idle {
-		telemetry.Linef(out, "not used since %s: %s (--datasets %s, --history %s); the %d datasets that it owes do not count\n",
-			ago(status.At, shard.LastAttempt), shard.Key, cmp.Or(strings.Join(shard.Filter, ","), "all"), shard.History, shard.Owed)
+		telemetry.Linef(out, "not used for %s: %s (--datasets %s, --history %s); the %d datasets that it owes do not count\n",
+			shortDuration(status.At.Sub(shard.LastAttempt)), shard.Key, cmp.Or(strings.Join(shard.Filter, ","), "all"), shard.History, shard.Owed)
 		return
 	}
 	success := "never"
