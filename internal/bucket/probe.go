@@ -96,7 +96,7 @@ func (r ProbeReport) Unfit(acceptWeakLocking bool) error {
 	onlyLocking := true
 	for _, finding := range r.Findings {
 		locking := finding.Name == CheckAtomicCreate || finding.Name == CheckCompareAndSwap
-		if finding.Needed && finding.Verdict == VerdictLacking && !(locking && acceptWeakLocking) {
+		if finding.Needed && finding.Verdict == VerdictLacking && (!locking || !acceptWeakLocking) {
 			names = append(names, finding.Name)
 			texts = append(texts, finding.Text)
 			onlyLocking = onlyLocking && locking

@@ -51,7 +51,7 @@ func (w *killWorld) sleeper() (hit, locked bool) {
 		w.t.Fatal(err)
 	}
 	other := w.start(nil, w.syncLine()...).wait()
-	locked = other.exit != 0 && strings.Contains(other.out+other.err, "_mirror/locks")
+	locked = other.exit != 0 && strings.Contains(other.out+other.err, "lock not free")
 	if other.exit != 0 && !locked {
 		w.t.Errorf("the other run ended with %d\n%s%s", other.exit, other.out, tail(other.err))
 	}

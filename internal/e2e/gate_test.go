@@ -111,13 +111,6 @@ func (g *gate) arm(wanted func(r *http.Request, n int) bool) {
 	g.held, g.open, g.passed = make(chan struct{}), make(chan struct{}), make(chan struct{})
 }
 
-// requests returns how many requests came since the gate was armed.
-func (g *gate) requests() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.seen
-}
-
 // letGo lets the request that is held go on, if there is one.
 func (g *gate) letGo() {
 	g.mu.Lock()

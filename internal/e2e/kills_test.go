@@ -49,9 +49,9 @@ func TestKillsAtRandomMomentsLoseNothing(t *testing.T) {
 		short, long int
 		flags       []string
 	}{
-		{"kills-local", folderPlace, 6, 200, nil},
-		{"kills-versitygw", places()["versitygw"], 3, 50, nil},
-		{"kills-weak-locking", weakPlace, 2, 20, []string{"--accept-weak-locking"}},
+		{"kills-local", folderPlace, 5, 200, nil},
+		{"kills-versitygw", places()["versitygw"], 2, 50, nil},
+		{"kills-weak-locking", weakPlace, 1, 20, []string{"--accept-weak-locking"}},
 	}
 	for _, store := range stores {
 		t.Run(store.row, func(t *testing.T) {
@@ -204,7 +204,7 @@ func (w *killWorld) settle() {
 	}
 	w.published(permits, w.permits.Current())
 	w.published(zoning, w.zoning.Current())
-	w.world.run(0, "verify", "--level", "bytes")
+	w.run(0, "verify", "--level", "bytes")
 	if stands := w.staging(); len(stands) > 0 {
 		w.t.Errorf("staging files stay: %v", stands)
 	}

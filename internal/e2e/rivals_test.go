@@ -23,7 +23,7 @@ func TestProcessesAtOnceShareABucket(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, open(t), feedsim.Options{})
 				newest := w.manyDatasets()
-				for round := range 2 {
+				for round := range evidence.Size(1, 2) {
 					if round > 0 {
 						for id := range newest {
 							newest[id] = w.release(w.feed.Dataset(id), feedsim.ReleaseSpec{Add: 1})

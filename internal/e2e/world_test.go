@@ -167,15 +167,15 @@ func (w *world) start(env []string, args ...string) *run {
 }
 
 // ended waits for the end, for several at once.
-func (r *run) ended() error {
+func (r *run) ended() {
 	r.once.Do(func() { r.failed, r.over = r.command.Wait(), time.Now() })
-	return r.failed
 }
 
 // wait waits for the end and keeps the output.
 func (r *run) wait() result {
 	r.t.Helper()
-	err := r.ended()
+	r.ended()
+	err := r.failed
 	r.cancel()
 	var exited *exec.ExitError
 	if err != nil && !errors.As(err, &exited) {
