@@ -10,7 +10,7 @@ func pruneAuditRows() []row {
 		},
 		{
 			id: "sync-frozen", what: "requests before which a pass was frozen while a prune ran to its end or died; then it was woken up",
-			unit: "freezes", goal: 200, command: mirror("^TestAPassThatSleepsThroughAPruneLosesNothing$"),
+			unit: "freezes", goal: 150, command: mirror("^TestAPassThatSleepsThroughAPruneLosesNothing$"),
 		},
 		{
 			id: "rollback-frozen", what: "requests before which a rollback was frozen while a prune came to one of its writes",
