@@ -141,11 +141,11 @@ func TestAPassMeetsOneBadAnswer(t *testing.T) {
 			if !evidence.Long() && (i%3 != 0 || j != i%len(answers)) {
 				continue
 			}
-			fault := passFault{name: object.name + ": " + answer.name, rules: met(object.ops, object.key, 1, answer.do)}
+			one := passFault{name: object.name + ": " + answer.name, rules: met(object.ops, object.key, 1, answer.do)}
 			if object.ops != "put" {
-				fault.largest = 1 << 10
+				one.largest = 1 << 10
 			}
-			list = append(list, fault)
+			list = append(list, one)
 		}
 	}
 	meet(t, list)
@@ -233,5 +233,84 @@ func skewed(behind time.Duration) storescript.Action {
 			return
 		}
 		pass(w, r, next)
+	}
+}
+
+// TestPruneMeetsDeniedDeletes: prune says so; syncs go on, and a prune that may delete ends it.
+func TestPruneMeetsDeniedDeletes(t *testing.T) {
+	w := newS3World(t, 1<<30)
+	for range 4 {
+		w.release(w.dataset, feedsim.ReleaseSpec{})
+	}
+	w.sync(0)
+	w.Set(met("delete", "", 0, storescript.S3Error(403, "AccessDenied"))...)
+	o := w.pruneOptions(manifest.KeepRules{Versions: 2})
+	report, err := mirror.Prune(t.Context(), o)
+	if err != nil || report.Exit != 5 || !strings.Contains(report.Refused[0].Hint, "s3:DeleteObject") {
+		t.Errorf("prune ended with %d, %v: %+v", report.Exit, err, report)
+	}
+	w.whole("after a prune that was denied")
+	w.release(w.dataset, feedsim.ReleaseSpec{})
+	again := mirror.Run(t.Context(), w.options())
+	if again.Exit != 0 && again.Exit != 6 {
+		t.Errorf("sync ended with %d: %+v", again.Exit, again.Failures)
+	}
+	w.Set()
+	w.prune(0, manifest.KeepRules{Versions: 2})
+	w.sync(0)
+	w.published(permits, manifest.Number(w.dataset.Current()))
+	evidence.Count(t, "s3-faults").Add(1)
+}
+
+// TestAPassMeetsFramingThatIsKept: what a service keeps with the framing of chunks is caught before
+// a record names it, and a record before a pointer names it. A person clears it.
+func TestAPassMeetsFramingThatIsKept(t *testing.T) {
+	tally := evidence.Count(t, "s3-faults")
+	for name, c := range map[string]struct {
+		key     string
+		largest int64
+		says    string
+		clear   func(w *s3World, next manifest.Number)
+	}{
+		"a part":          {"snapshot/", 1 << 30, "prune --uncommitted", clearUncommitted},
+		"a part in parts": {"snapshot/", 1 << 10, "sent were", func(*s3World, manifest.Number) {}}, // taken away at once
+		"a manifest":      {"manifest.json", 1 << 30, "prune --uncommitted", clearUncommitted},
+		"a record": {"record.json", 1 << 30, "Remove this object", func(w *s3World, next manifest.Number) {
+			w.remove(manifest.RecordKey(permits, next))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newS3World(t, c.largest)
+			before := w.release(w.dataset, feedsim.ReleaseSpec{})
+			w.sync(0)
+			next := w.release(w.dataset, feedsim.ReleaseSpec{Add: 1})
+			w.service.KeepFraming(func(key string) bool { return strings.Contains(key, c.key) })
+			w.tells(w.sync(1), c.says)
+			w.published(permits, before)
+			w.service.KeepFraming(nil)
+			c.clear(w, next)
+			w.sync(0)
+			w.published(permits, next)
+			tally.Add(1)
+		})
+	}
+}
+
+func clearUncommitted(w *s3World, next manifest.Number) {
+	w.t.Helper()
+	if _, err := mirror.ClearUncommitted(w.t.Context(), w.pruneOptions(manifest.KeepRules{}), permits, next); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// remove takes an object away, as a person does.
+func (w *s3World) remove(key string) {
+	w.t.Helper()
+	info, err := w.store.Stat(w.t.Context(), key)
+	if err == nil {
+		err = w.store.Delete(w.t.Context(), key, info.Tag)
+	}
+	if err != nil {
+		w.t.Error(err)
 	}
 }

@@ -41,7 +41,7 @@ Examples:
   mirror prune --bucket file:///srv/feeds --resume
   mirror prune --bucket file:///srv/feeds --uncommitted ds_orange_fl_zoning 43
 
-Records stay, and say what was published. Exit code 1 says that deletes were refused, 6 that the prune is unfinished.`
+Records stay, and say what was published. Exit code 1 says that deletes were refused, 5 that the right to delete is missing, 6 that the prune is unfinished.`
 }
 
 // Run implements command.
