@@ -203,7 +203,7 @@ func (w *world) bucketToxic(t *testing.T, direction string, x toxic) {
 	}
 	way := newLine(t, server.Endpoint)
 	way.spoil(t, x, direction)
-	at := place{store: open(way.url()), url: "s3://" + name, bucket: func() invariant.Bucket {
+	at := place{store: open(way.url()), url: "s3://" + name, seen: new(invariant.Snapshot), bucket: func() invariant.Bucket {
 		dir := t.TempDir()
 		server.Download(t, name, dir)
 		return invariant.Folder(dir)

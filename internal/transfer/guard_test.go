@@ -16,10 +16,12 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"feedmirror/internal/evidence"
 	"feedmirror/internal/fault"
 )
 
 func TestGuardedAddresses(t *testing.T) {
+	tally := evidence.Count(t, "links-guard")
 	g := &guard{options: GuardOptions{Allowed: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00:1::/32")}}}
 	tests := map[string]bool{
 		"8.8.8.8:443": true, "[2606:4700::1]:443": true, "[2a00:1450::1]:443": true, "10.1.2.3:443": true, "[fd00:1::9]:443": true,
@@ -38,6 +40,7 @@ func TestGuardedAddresses(t *testing.T) {
 		"[2002:808:808::]:80": false,
 		"no address":          false,
 	}
+	tally.Add(len(tests))
 	for address, want := range tests {
 		err := g.check(address)
 		var refused *RefusedAddressError
@@ -197,6 +200,7 @@ func requestTo(host string) *http.Request {
 
 // Behind a proxy nobody but the proxy sees an address: what can be known of a host decides.
 func TestHostsBehindAProxy(t *testing.T) {
+	tally := evidence.Count(t, "links-guard")
 	proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: "egress.internal:3128"})
 	listed := []string{"*.s3.amazonaws.com", "files.internal", "203.0.113.9"}
 	allowed := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("203.0.113.0/24")}
@@ -213,6 +217,7 @@ func TestHostsBehindAProxy(t *testing.T) {
 		{"[::1]", false, false}, {"169.254.169.254", false, false}, {"10.2.0.1", false, false}, {"[::ffff:10.2.0.1]", false, false},
 		{"8.8.8.8", true, false}, {"10.1.0.7", true, false}, {"203.0.113.9", true, true}, {"203.0.113.8", true, false},
 	}
+	tally.Add(2 * len(tests))
 	for _, test := range tests {
 		for list, want := range map[bool]bool{false: test.open, true: test.withList} {
 			warned := 0

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"feedmirror/internal/evidence"
 	"feedmirror/internal/fault"
 )
 
@@ -125,6 +126,7 @@ func TestWrongBytesBehindARedirectNameTheHost(t *testing.T) {
 // A hop into a private network, or from https to plain http, is refused: what a link may not name, a
 // redirect may not either. The host behind the redirect is never reached.
 func TestRedirectsPassTheGuard(t *testing.T) {
+	tally := evidence.Count(t, "links-guard")
 	var mu sync.Mutex
 	reached := map[string]int{}
 	var to string
@@ -145,6 +147,7 @@ func TestRedirectsPassTheGuard(t *testing.T) {
 		"http://127.0.0.1" + port + "/a":  "from https to plain http",
 		"http://localhost" + port + "/a":  "from https to plain http",
 	} {
+		tally.Add(1)
 		to = target
 		reached = map[string]int{}
 		transport := server.Client().Transport.(*http.Transport).Clone()
