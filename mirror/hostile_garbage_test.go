@@ -62,7 +62,7 @@ func TestGarbageForEveryQuestion(t *testing.T) {
 			faults = append(faults, f)
 		}
 	}
-	tryFaults(t, faults, 9)
+	tryFaults(t, faults, 16)
 }
 
 func sortedNames[T any](of map[string]T) []string {

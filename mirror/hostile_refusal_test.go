@@ -54,23 +54,25 @@ func TestRefusalsOfEveryQuestion(t *testing.T) {
 			faults = append(faults, f)
 		}
 	}
-	tryFaults(t, faults, 9)
+	tryFaults(t, faults, 13)
 }
 
 // TestRateLimitsOnEveryQuestionAreWaitedFor refuses the first two requests of each kind, with a
 // pause named in seconds, by a date and not at all.
 func TestRateLimitsOnEveryQuestionAreWaitedFor(t *testing.T) {
 	var faults []feedFault
+	headers := map[string]func(*world) http.Header{
+		"seconds": func(*world) http.Header { return http.Header{"Retry-After": {"30"}} },
+		"a date": func(w *world) http.Header {
+			return http.Header{"Retry-After": {w.clock.Now().Add(30 * time.Second).Format(http.TimeFormat)}}
+		},
+		"no word":  func(*world) http.Header { return http.Header{} },
+		"rubbish":  func(*world) http.Header { return http.Header{"Retry-After": {"soon"}} },
+		"negative": func(*world) http.Header { return http.Header{"Retry-After": {"-5"}} },
+	}
 	for _, c := range calls() {
-		for name, header := range map[string]func(*world) http.Header{
-			"seconds": func(*world) http.Header { return http.Header{"Retry-After": {"30"}} },
-			"a date": func(w *world) http.Header {
-				return http.Header{"Retry-After": {w.clock.Now().Add(30 * time.Second).Format(http.TimeFormat)}}
-			},
-			"no word":  func(*world) http.Header { return http.Header{} },
-			"rubbish":  func(*world) http.Header { return http.Header{"Retry-After": {"soon"}} },
-			"negative": func(*world) http.Header { return http.Header{"Retry-After": {"-5"}} },
-		} {
+		for _, name := range sortedNames(headers) {
+			header := headers[name]
 			var began time.Time
 			faults = append(faults, feedFault{name: fmt.Sprintf("%s is limited, with %s", c.name, name), published: 3,
 				lie: func(w *world, _ *feedsim.Dataset) {
@@ -85,5 +87,5 @@ func TestRateLimitsOnEveryQuestionAreWaitedFor(t *testing.T) {
 				}})
 		}
 	}
-	tryFaults(t, faults, 5)
+	tryFaults(t, faults, 7)
 }

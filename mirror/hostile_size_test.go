@@ -138,7 +138,7 @@ func mirrorAttachments(t *testing.T, count int) int64 {
 // that buffers, connections and a manifest in memory do not count.
 func TestAMillionAttachmentsThroughAPass(t *testing.T) {
 	tally := evidence.Count(t, "million-attachments")
-	count := evidence.Size(4_000, 1_000_000)
+	count := evidence.Size(2_000, 1_000_000)
 	if !evidence.Long() {
 		mirrorAttachments(t, count)
 		tally.Add(count)
