@@ -32,6 +32,7 @@ type diagnosis struct {
 	Exit   int                `json:"exit"`
 	Probe  bucket.ProbeReport `json:"probe"`
 	Policy string             `json:"leastPolicy"`
+	More   []report.Role      `json:"moreRights,omitempty"`
 }
 
 // Run implements command.
@@ -52,6 +53,9 @@ func (c *doctorCommand) Run(ctx context.Context, env environment) (int, error) {
 		d.Fit, d.Exit = false, mirror.ExitBucket
 	}
 	if d.Policy, err = report.LeastPolicy(a.settings.Bucket); err != nil {
+		return 0, err
+	}
+	if d.More, err = report.MoreRights(a.settings.Bucket); err != nil {
 		return 0, err
 	}
 	if a.settings.Output == config.OutputJSON {
@@ -84,5 +88,8 @@ func printDiagnosis(out io.Writer, d diagnosis) error {
 		fmt.Fprintln(out, "\nThis bucket keeps the promises that the mirror rests on.")
 	}
 	_, err := fmt.Fprintf(out, "\nThe least rights that the mirror needs here:\n%s\n", d.Policy)
+	for _, role := range d.More {
+		fmt.Fprintf(out, "beside them, for %s: %s\n", role.Command, role.Rights)
+	}
 	return err
 }

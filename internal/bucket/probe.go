@@ -27,6 +27,7 @@ const (
 	CheckReadAfterWrite    = "read-after-write"
 	CheckListAfterWrite    = "list-after-write"
 	CheckMissing           = "missing-key"
+	CheckLetterCase        = "letter-case"
 	CheckRange             = "range-read"
 	CheckEncoding          = "no-content-encoding"
 	CheckAttests           = "attests"

@@ -103,6 +103,10 @@ func writeCases() map[string]probeCase {
 // readCases are about what is seen after a write.
 func readCases() map[string]probeCase {
 	return map[string]probeCase{
+		"letter case": {
+			func(s bucket.Store) bucket.Store { return foldsCase{s} },
+			[]string{bucket.CheckLetterCase + ": warning", untested}, nil,
+		},
 		"list after write": {
 			func(s bucket.Store) bucket.Store { return lateList{s} },
 			[]string{bucket.CheckListAfterWrite + ": lacking", untested}, []string{bucket.CheckListAfterWrite},
