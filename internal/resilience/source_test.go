@@ -69,8 +69,12 @@ func (w *world) fault(t *testing.T, c catalogue.Case, files []string, nth int) {
 	at := w.memory()
 	report := w.limitedPass(t, at, l, c.Exit)
 	for i, hit := range hits {
-		if hit() < len(c.Faults) {
-			t.Errorf("%s was struck %d times by %d faults", files[i], hit(), len(c.Faults))
+		least := len(c.Faults)
+		if files[i] == "" && c.Place == catalogue.Files {
+			least = 1 // the request may be for a file that ends before the fault begins, and be the last
+		}
+		if hit() < least {
+			t.Errorf("%q was struck %d times by %d faults", files[i], hit(), len(c.Faults))
 		}
 	}
 	w.checkFailures(t, c, report)
