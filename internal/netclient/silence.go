@@ -30,7 +30,7 @@ type watchedConn struct {
 
 // Read implements net.Conn.
 func (c *watchedConn) Read(p []byte) (int, error) {
-	if err := c.Conn.SetDeadline(time.Now().Add(c.limit)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(c.limit)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(p)
@@ -43,7 +43,7 @@ const writeStep = 64 << 10
 // Write implements net.Conn.
 func (c *watchedConn) Write(p []byte) (written int, err error) {
 	for {
-		if err := c.Conn.SetDeadline(time.Now().Add(c.limit)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(c.limit)); err != nil {
 			return written, err
 		}
 		step := p[written:min(len(p), written+writeStep)]

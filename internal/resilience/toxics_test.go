@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/rs/zerolog"
 
 	"feedmirror/internal/bucket"
@@ -194,7 +193,7 @@ func (w *world) bucketToxic(t *testing.T, direction string, x toxic) {
 		}
 		t.Cleanup(client.CloseIdleConnections)
 		store, err := s3store.New(t.Context(), s3store.Options{Bucket: name, Endpoint: endpoint, Region: server.Region, HTTPClient: client,
-			Credentials: credentials.NewStaticCredentialsProvider(server.AccessKey, server.SecretKey, ""),
+			Credentials: server.Credentials(),
 			Retry:       bucket.Policy{Initial: time.Millisecond, Longest: 20 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)
