@@ -170,28 +170,36 @@ func (w *world) syncing(ctx context.Context, c *chance) {
 	}
 }
 
-// operating does what a person does, until the time is up. A prune that was killed is finished before
-// another begins: its process is known to be gone.
-func (w *world) operating(ctx context.Context, c *chance, r *releaser) {
-	unfinished := false
-	for pause(ctx, c.between(0, time.Second)) {
+// deciding approves and rolls back, until the time is up.
+func (w *world) deciding(ctx context.Context, c *chance, r *releaser) {
+	for pause(ctx, c.between(0, 700*time.Millisecond)) {
 		id, version := r.any(c)
-		switch n := c.number(100); {
-		case n < 30:
-			w.run(ctx, drawFate(c), "approve", id, "--reason", "soak")
-		case n < 40:
+		if c.hits(0.3) {
 			w.run(ctx, drawFate(c), "rollback", id, strconv.FormatInt(version, 10), "--reason", "soak")
-		case n < 65:
-			args := []string{"prune", "--output", "json", "--apply", "--grace", "1s", "--keep-versions", strconv.Itoa(1 + c.number(3))}
+		} else {
+			w.run(ctx, drawFate(c), "approve", id, "--reason", "soak")
+		}
+	}
+}
+
+// tending prunes, audits and looks, until the time is up. A prune that was killed is finished before
+// another begins: its process is known to be gone.
+func (w *world) tending(ctx context.Context, c *chance) {
+	rules := [][]string{{"--keep-versions", "1"}, {"--keep-versions", "3"}, {"--keep-majors", "1"}, {"--keep-majors", "2", "--keep-versions", "1"}}
+	unfinished := false
+	for pause(ctx, c.between(0, 700*time.Millisecond)) {
+		switch n := c.number(100); {
+		case n < 50:
+			args := append([]string{"prune", "--output", "json", "--apply", "--grace", "1s"}, rules[c.number(len(rules))]...)
 			if unfinished {
 				args = []string{"prune", "--output", "json", "--resume"}
 			}
 			unfinished = w.run(ctx, drawFate(c), args...).exit != 0
-		case n < 80:
+		case n < 70:
 			w.audit(ctx, drawFate(c), "--budget", "300KiB", "--max-age", "1s")
-		case n < 90:
+		case n < 85:
 			w.audit(ctx, drawFate(c), "--level", "inventory")
-		case n < 95:
+		case n < 93:
 			w.run(ctx, drawFate(c), "status", "--output", "json")
 		default:
 			w.run(ctx, drawFate(c), "plan", "--output", "json")

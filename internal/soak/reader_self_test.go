@@ -152,3 +152,28 @@ func TestAReaderThatComesLateExcusesAPruneAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestARevisionThatStandsStillIsSeen swaps a document without counting.
+func TestARevisionThatStandsStillIsSeen(t *testing.T) {
+	const key = "_mirror/prune.json"
+	for text, want := range map[string]string{
+		`{"revision":3,"state":"finished"}`: "", `{"revision":4}`: "", `{"revision":3}`: "from revision 3 to 3", `{"revision":2}`: "from revision 3 to 2", `{"rev`: "does not parse",
+	} {
+		s := shelf{key: []byte(`{"revision":3,"state":"finished"}`)}
+		var seen []string
+		r := &revisions{read: s.read, keys: []string{key, "_mirror/none.json"}, last: map[string][]byte{},
+			broken: func(format string, args ...any) { seen = append(seen, fmt.Sprintf(format, args...)) }}
+		for range 2 {
+			if err := r.check(t.Context()); err != nil {
+				t.Error(err)
+			}
+			s[key] = []byte(text)
+		}
+		if err := r.check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Join(seen, "; "); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: saw %q, want %q", text, got, want)
+		}
+	}
+}

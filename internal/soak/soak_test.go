@@ -2,7 +2,9 @@ package soak_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -53,7 +55,8 @@ func TestSoak(t *testing.T) {
 const (
 	actorWeather = iota
 	actorReleaser
-	actorOperator
+	actorDecider
+	actorTender
 	actorReader
 	actorSyncer // and those behind it
 )
@@ -66,6 +69,36 @@ func soak(t *testing.T, open func(*testing.T, *weather) place, length time.Durat
 	t.Logf("FEEDMIRROR_SOAK_SEED=%d", seed)
 	tally.Note("%s, seed %d, %s", t.Name(), seed, length)
 	sky := &weather{chance: newChance(seed, actorWeather)}
+	w, r := newWorld(t, open, sky, seed)
+	w.must(t.Context(), "sync", "--output", "json") // what readers trust from now on
+	readers := newReaders(w, newChance(seed, actorReader))
+	revised := newRevisions(w, filepath.Base(shardDocument(t, w.place.files(t))))
+	watching, stopWatching := context.WithCancel(t.Context())
+	defer stopWatching()
+	var watchers sync.WaitGroup
+	watchers.Go(func() { watch(watching, w, readers, revised) })
+
+	faults := w.act(t.Context(), sky, r, length, seed)
+	w.settle(t.Context(), r)
+	stopWatching()
+	watchers.Wait()
+	w.checkFiles()
+
+	for _, one := range readers {
+		tally.Add(one.checks)
+	}
+	tally.Note("%d changes of the mirror's own documents seen", revised.changes)
+	tally.Note("%d versions released, %d withdrawn", w.counted("released"), w.counted("withdrawn"))
+	tally.Note("%d processes killed, %d terminated, %d frozen", w.counted("killed"), w.counted("terminated"), w.counted("frozen"))
+	tally.Note("%s", faults)
+	tally.Note("%s", w.exits())
+	tally.Note("%d violations", len(w.violations))
+	t.Log(w.exits())
+}
+
+// newWorld starts a feed with its first versions before a bucket.
+func newWorld(t *testing.T, open func(*testing.T, *weather) place, sky *weather, seed uint64) (*world, *releaser) {
+	t.Helper()
 	feed, err := feedsim.Start(feedsim.Options{Seed: 23, Key: apiKey})
 	if err != nil {
 		t.Fatal(err)
@@ -80,56 +113,41 @@ func soak(t *testing.T, open func(*testing.T, *weather) place, length time.Durat
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.must(t.Context(), "sync", "--output", "json") // what readers trust from now on
-	struck := feedNoise(feed, sky)
-	watching, stopWatching := context.WithCancel(t.Context())
-	defer stopWatching()
-	readers := newReaders(w, newChance(seed, actorReader))
-	var watchers sync.WaitGroup
-	watchers.Go(func() { watch(watching, w, readers) })
+	return w, r
+}
 
+// act lets everybody work and everything go wrong until the time is up, and says how much did.
+func (w *world) act(ctx context.Context, sky *weather, r *releaser, length time.Duration, seed uint64) string {
+	struck := feedNoise(w.feed, sky)
 	sky.next()
-	acting, stopActing := context.WithTimeout(t.Context(), length)
-	defer stopActing()
+	acting, stop := context.WithTimeout(ctx, length)
+	defer stop()
 	var actors sync.WaitGroup
 	actors.Go(func() { sky.changing(acting, max(length/40, time.Second)) })
 	actors.Go(func() { r.work(acting) })
-	actors.Go(func() { w.operating(acting, newChance(seed, actorOperator), r) })
+	actors.Go(func() { w.deciding(acting, newChance(seed, actorDecider), r) })
+	actors.Go(func() { w.tending(acting, newChance(seed, actorTender)) })
 	for i := range syncers {
 		actors.Go(func() { w.syncing(acting, newChance(seed, actorSyncer+uint64(i))) })
 	}
 	actors.Wait()
-	faults := struck()
-	sky.clear()
-	feed.ClearScript()
-	w.settle(t.Context(), r)
-	stopWatching()
-	watchers.Wait()
-
-	checks := 0
-	for _, one := range readers {
-		checks += one.checks
-	}
-	tally.Add(checks)
-	bucketFaults := 0
+	faults := fmt.Sprintf("%d faults of feed and links", struck())
 	if w.place.noise != nil {
-		bucketFaults = int(w.place.noise.count.Load())
+		faults += fmt.Sprintf(", %d of the bucket", w.place.noise.count.Load())
 	}
-	tally.Note("%d versions released, %d withdrawn", w.counted("released"), w.counted("withdrawn"))
-	tally.Note("%d processes killed, %d terminated, %d frozen", w.counted("killed"), w.counted("terminated"), w.counted("frozen"))
-	tally.Note("%d faults of feed and links, %d of the bucket", faults, bucketFaults)
-	tally.Note("%s", w.exits())
-	t.Log(w.exits())
-	folder := invariant.Folder(w.place.files(t))
+	sky.clear()
+	w.feed.ClearScript()
+	return faults
+}
+
+// checkFiles wants every promise that the files of the bucket can show, and nothing left to do.
+func (w *world) checkFiles() {
+	folder := invariant.Folder(w.place.files(w.t))
 	for _, violation := range append(invariant.Check(folder), invariant.Unsettled(folder)...) {
 		w.violated("in the end: %s", violation)
 	}
-	for _, broken := range feed.ViolationsSeen() {
+	for _, broken := range w.feed.ViolationsSeen() {
 		w.violated("links host: %+v", broken)
-	}
-	tally.Note("%d violations", len(w.violations))
-	if len(w.violations) > 0 {
-		t.Errorf("%d violations", len(w.violations))
 	}
 }
 
@@ -142,8 +160,11 @@ func newReaders(w *world, c *chance) []*reader {
 }
 
 // watch lets the readers look, one after the other, until it is stopped.
-func watch(ctx context.Context, w *world, readers []*reader) {
+func watch(ctx context.Context, w *world, readers []*reader, revised *revisions) {
 	for {
+		if err := revised.check(ctx); err != nil && ctx.Err() == nil {
+			w.violated("a document could not be read: %v", err)
+		}
 		for _, one := range readers {
 			if err := one.check(ctx); err != nil && ctx.Err() == nil {
 				w.violated("a reader could not read: %v", err)
@@ -153,4 +174,14 @@ func watch(ctx context.Context, w *world, readers []*reader) {
 			}
 		}
 	}
+}
+
+// shardDocument returns the one document of the passes' progress.
+func shardDocument(t *testing.T, files string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(files, "_mirror", "shards", "*.json"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("shard documents %v, %v, want one", names, err)
+	}
+	return names[0]
 }

@@ -27,7 +27,7 @@ type weather struct {
 
 // next draws what comes now: calm, some accidents, or a storm.
 func (w *weather) next() {
-	levels := []float64{0, 0.01, 0.02, 0.02, 0.05, 0.3}
+	levels := []float64{0, 0.02, 0.05, 0.05, 0.1, 0.3}
 	drawn := levels[w.chance.number(len(levels))]
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,7 @@ func feedNoise(feed *feedsim.Feed, sky *weather) func() int {
 		feedsim.WrongLinks(), feedsim.WrongHashes(),
 	}
 	links := []feedsim.Fault{
-		feedsim.Drop(-1), feedsim.Drop(700), feedsim.FlipByte(100), feedsim.FlipByte(-1), feedsim.ExpireLink(), feedsim.Truncate(300, feedsim.TruncateShortLength),
+		feedsim.Drop(-1), feedsim.Drop(700), feedsim.FlipByte(100), feedsim.FlipByte(0), feedsim.FlipByte(1000), feedsim.FlipByte(-1), feedsim.ExpireLink(), feedsim.Truncate(300, feedsim.TruncateShortLength),
 		feedsim.WrongContentRange(), feedsim.IgnoreRange(), feedsim.OtherETag(), feedsim.Append("more"), feedsim.Gzip(), feedsim.HTML(),
 		feedsim.Status(http.StatusForbidden, nil, ""), feedsim.Status(http.StatusNotFound, nil, ""), feedsim.Status(http.StatusServiceUnavailable, wait, ""),
 		feedsim.Stall(200, nil, 2*time.Second), feedsim.SlowDrip(4 << 10),

@@ -48,6 +48,8 @@ func (w *world) violated(format string, args ...any) {
 	text := time.Now().UTC().Format("15:04:05.000 ") + fmt.Sprintf(format, args...)
 	if len(w.violations) < 20 {
 		w.t.Error(text)
+	} else {
+		w.t.Fail()
 	}
 	w.violations = append(w.violations, text)
 }
