@@ -78,20 +78,21 @@ func (s *Store) write(ctx context.Context, key string, when condition, content b
 	case body.Failure() != nil:
 		return bucket.Info{}, fmt.Errorf("%s %s: %w", opCreate, key, body.Failure())
 	case err != nil:
-		return bucket.Info{}, s.unanswered(ctx, key, s.fail(ctx, opCreate, key, err))
+		return bucket.Info{}, s.unanswered(ctx, key, content, s.fail(ctx, opCreate, key, err))
 	}
 	return s.created(ctx, key, when, content, out)
 }
 
 // unanswered looks what stands where a create broke without an answer: a server may refuse a taken
-// key and hang up while the body is still on its way, and then the refusal is lost. What stands is
-// called taken; whether it is what was sent is for the caller to compare.
-func (s *Store) unanswered(ctx context.Context, key string, failure error) error {
+// key and hang up while the body is still on its way, and then the refusal is lost. Other bytes than
+// were sent are proof of that. The same bytes may be this very write's, and prove nothing.
+func (s *Store) unanswered(ctx context.Context, key string, content bucket.Content, failure error) error {
 	var broken *fault.Error
 	if !errors.As(failure, &broken) || broken.Kind != fault.Transient || broken.Status != 0 || ctx.Err() != nil {
 		return failure
 	}
-	if _, err := s.Stat(ctx, key); err != nil {
+	info, same, err := bucket.Holds(ctx, s, key, content.Size, content.SHA256)
+	if err != nil || same || info.Key == "" {
 		return failure
 	}
 	return &fault.Error{Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.Exists, Err: failure}
