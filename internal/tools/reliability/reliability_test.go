@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -166,5 +168,53 @@ func TestACommandIsRunAndItsEvidenceCollected(t *testing.T) {
 func TestNoFolderOfThisMachineIsTold(t *testing.T) {
 	if got, want := anonymous("see /home/x/repo/a and /var/tmp/b at 127.0.0.1:8080", "/home/x/repo", "/var/tmp"), "see ./a and ./b at 127.0.0.1:PORT"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+var (
+	counted  = regexp.MustCompile(`evidence\.Count\([a-z]+, "([^"]+)"\)`)
+	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+)
+
+// TestRowsAndTestsKnowEachOther: a test that counts for a row that is none would count for nothing, and a
+// row whose tests were renamed would be found out only after an hour of measuring.
+func TestRowsAndTestsKnowEachOther(t *testing.T) {
+	const root = "../../.."
+	areas := areas()
+	exist := map[string][]string{} // by folder
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		folder := "." + strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), root)
+		for _, match := range testFunc.FindAllSubmatch(text, -1) {
+			exist[folder] = append(exist[folder], string(match[1]))
+		}
+		for _, match := range counted.FindAllSubmatch(text, -1) {
+			if folder != "./internal/evidence" && len(unknown(areas, []string{string(match[1])})) > 0 {
+				t.Errorf("%s counts for %q, which is no row", path, match[1])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range batches(areas, nil) {
+		if b.command.program != "go" {
+			continue
+		}
+		run, folders := b.command.args[3], b.command.args[4:]
+		var there []string
+		for _, folder := range folders {
+			there = append(there, exist[folder]...)
+		}
+		for name := range strings.SplitSeq(strings.Trim(run, "^()$"), "|") {
+			whole := strings.HasPrefix(run, "^") && strings.HasSuffix(run, "$")
+			if !slices.ContainsFunc(there, func(test string) bool { return test == name || !whole && strings.HasPrefix(test, name) }) {
+				t.Errorf("%s: there is no %s", b.command, name)
+			}
+		}
 	}
 }

@@ -26,9 +26,9 @@ type command struct {
 	args    []string
 }
 
-// goTest runs the tests of one package whose names match.
-func goTest(run, folder string) command {
-	return command{program: "go", args: []string{"test", "-count=1", "-run", run, folder}}
+// goTest runs the tests of packages whose names match.
+func goTest(run string, folders ...string) command {
+	return command{program: "go", args: append([]string{"test", "-count=1", "-run", run}, folders...)}
 }
 
 // String spells the command for a shell.
