@@ -159,7 +159,12 @@ func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (sta
 	if err != nil {
 		return state.Change{}, err
 	}
-	return Obey(ctx, o.Docs, o.Pause, decision.Dataset, state.NamedDecision{Key: key, Decision: decision}, o.OnMajor, now)
+	change, err := Obey(ctx, o.Docs, o.Pause, decision.Dataset, state.NamedDecision{Key: key, Decision: decision}, o.OnMajor, now)
+	if err != nil && ctx.Err() == nil {
+		err = &fault.Error{Op: string(decision.Action), Object: decision.Dataset, Side: fault.SideOf(err), Kind: fault.KindOf(err), Err: err,
+			Hint: strings.TrimSpace("The decision is written down: the next pass carries it out where it can. " + fault.HintOf(err))}
+	}
+	return change, err
 }
 
 // Obey carries out a decision that stands.

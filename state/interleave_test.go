@@ -58,7 +58,7 @@ func commitScenarios(t *testing.T) map[string]buckettest.Scenario {
 	}
 	if evidence.Long() {
 		list["three processes commit one first version"] = buckettest.Scenario{
-			Begin: from(t, nil, process("a", one.release), process("b", one.release), process("c", one.release)), Check: kept(), End: ends(1), Limit: 400_000}
+			Begin: from(t, nil, process("a", one.release), process("b", one.release), process("c", one.release)), Check: kept(), End: ends(1), Switches: 2}
 	}
 	return list
 }
@@ -100,7 +100,7 @@ func pointerScenarios(t *testing.T) map[string]buckettest.Scenario {
 	}
 	if evidence.Long() {
 		list["three processes move one pointer"] = buckettest.Scenario{
-			Begin: from(t, committed, process("a", publish), process("b", three.release), process("c", withdraw(1))), Check: kept(), End: ends(3)}
+			Begin: from(t, committed, process("a", publish), process("b", three.release), process("c", withdraw(1))), Check: kept(), End: ends(3), Switches: 3}
 	}
 	return list
 }

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 	"github.com/rs/zerolog"
 
 	"feedmirror/internal/bucket"
@@ -199,12 +201,20 @@ func endsAt(n manifest.Number, pinned bool, versions []staticVersion, allowed ..
 	}
 }
 
+// bubble runs a test in a synctest bubble with decoders of its own.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	parquet.Zstd = zstd.Codec{}
+	defer func() { parquet.Zstd = zstd.Codec{} }()
+	synctest.Test(t, test)
+}
+
 // interleavings explores scenarios by name and wants no finding. All of them run in one bubble.
 func interleavings(t *testing.T, row string, short int, scenarios func(t *testing.T) map[string]buckettest.Scenario) {
 	t.Helper()
 	tally := evidence.Count(t, row)
 	states, stand := 0, float64(0)
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		list := scenarios(t)
 		for _, name := range slices.Sorted(maps.Keys(list)) {
 			s := list[name]

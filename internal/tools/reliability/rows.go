@@ -54,6 +54,7 @@ func areas() []area {
 	return []area{
 		{"Interruptions", interruptionRows()},
 		{"Rivals", rivalRows()},
+		{"Interleavings", interleavingRows()},
 		{"The source", sourceRows()},
 		{"The feed", feedRows()},
 		{"The store", storeRows()},
