@@ -145,6 +145,10 @@ func TestAPassMeetsOneBadAnswer(t *testing.T) {
 			if object.ops != "put" {
 				one.largest = 1 << 10
 			}
+			one.leaves = object.ops == "begin" // whose answer was lost: nobody knows the upload's id
+			if object.ops == "get" && answer.name == "409" {
+				continue // a code of writes
+			}
 			list = append(list, one)
 		}
 	}
@@ -190,8 +194,8 @@ func TestAPassMeetsAFaultyS3Service(t *testing.T) {
 		{name: "lists: 503, always", rules: met("list", "", always, s3(503, "SlowDown")), exit: 1, says: "SlowDown"},
 		{name: "HTML with 503 for everything", rules: met("", "", always, storescript.Page(503)), exit: 5, says: "503"},
 		{name: "HTML with 403 for everything", rules: met("", "", always, storescript.Page(403)), exit: 5, says: "403"},
-		{name: "HTML with 200 for everything", rules: met("", "", always, storescript.Page(200)), exit: 1},
-		{name: "HTML with 200 for everything, first pass", rules: met("", "", always, storescript.Page(200)), first: true, exit: 1},
+		{name: "HTML with 200 for everything", rules: met("", "", always, storescript.Page(200)), exit: 5, says: "ETag"},
+		{name: "HTML with 200 for everything, first pass", rules: met("", "", always, storescript.Page(200)), first: true, exit: 5, says: "ETag"},
 		{name: "closed before headers, always", rules: met("", "", always, storescript.HangUp()), exit: 5},
 		{name: "head: 400 without a body", rules: met("head", "", always, s3(400, "")), exit: 1},
 		{name: "head: 500 without a body, always", rules: met("head", "", always, s3(500, "")), exit: 1, says: "500"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,6 +28,9 @@ func (s *Store) Stat(ctx context.Context, key string) (bucket.Info, error) {
 	attrs, err := s.bucket.Object(name).Attrs(ctx)
 	if err != nil {
 		return bucket.Info{}, s.fail(ctx, opStat, key, err)
+	}
+	if attrs.Generation <= 0 {
+		return bucket.Info{}, bucket.Unreadable(opStat, key, errors.New("it names no generation"))
 	}
 	return infoOf(key, attrs), nil
 }
