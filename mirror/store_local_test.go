@@ -94,7 +94,7 @@ func (w *diskWorld) outlives() mirror.Report {
 // TestAPassMeetsAFailingDisk makes the steps of a pass fail, one at a time and all from one on:
 // nothing in the bucket is untrue, and the next pass ends the work.
 func TestAPassMeetsAFailingDisk(t *testing.T) {
-	tally := evidence.Count(t, "local-faults")
+	tally := evidence.Count(t, "local-faults-sync")
 	w := newDiskWorld(t, false)
 	w.set(0, false, "", 0)
 	w.sync(0)
@@ -123,7 +123,7 @@ func TestAPassMeetsAFailingDisk(t *testing.T) {
 
 // TestAPassMeetsAFolderThatCannotBeUsed: one that is read-only, or has no hard links.
 func TestAPassMeetsAFolderThatCannotBeUsed(t *testing.T) {
-	tally := evidence.Count(t, "local-faults")
+	tally := evidence.Count(t, "local-faults-sync")
 	for name, c := range map[string]struct {
 		only  localstore.Step
 		errno syscall.Errno

@@ -64,7 +64,7 @@ type passFault struct {
 // bucket is untrue, and the next pass ends what this one could not.
 func meet(t *testing.T, faults []passFault) {
 	t.Helper()
-	tally := evidence.Count(t, "s3-faults")
+	tally := evidence.Count(t, "s3-faults-sync")
 	for _, c := range faults {
 		t.Run(c.name, func(t *testing.T) {
 			w := newS3World(t, cmp.Or(c.largest, 1<<30))
@@ -263,13 +263,13 @@ func TestPruneMeetsDeniedDeletes(t *testing.T) {
 	w.prune(0, manifest.KeepRules{Versions: 2})
 	w.sync(0)
 	w.published(permits, manifest.Number(w.dataset.Current()))
-	evidence.Count(t, "s3-faults").Add(1)
+	evidence.Count(t, "s3-faults-sync").Add(1)
 }
 
 // TestAPassMeetsFramingThatIsKept: what a service keeps with the framing of chunks is caught before
 // a record names it, and a record before a pointer names it. A person clears it.
 func TestAPassMeetsFramingThatIsKept(t *testing.T) {
-	tally := evidence.Count(t, "s3-faults")
+	tally := evidence.Count(t, "s3-faults-sync")
 	for name, c := range map[string]struct {
 		key     string
 		largest int64

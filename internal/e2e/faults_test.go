@@ -29,7 +29,7 @@ func TestAPassMeetsFaultsOfCloudStores(t *testing.T) {
 		open   func(*testing.T) (place, *storescript.Front)
 		faults []storeFault
 	}{
-		{"gcs-faults", scriptedGCS, []storeFault{
+		{"gcs-faults-sync", scriptedGCS, []storeFault{
 			{"a pointer stored, answered 429", met("put", "current/", 1, after(gcs(429, "rateLimitExceeded"))), 0, ""},
 			{"denied for what is missing", met("stat get", "versions/", 0, gcs(403, "forbidden")), 1, "storage.objects"},
 			{"a record: an empty answer", met("put", "record.json", 1, storescript.Text("{}")), 0, ""},
@@ -38,7 +38,7 @@ func TestAPassMeetsFaultsOfCloudStores(t *testing.T) {
 			{"everything denied", met("", "", 0, gcs(403, "forbidden")), 5, "storage.objects"},
 			{"HTML with 503 for everything", met("", "", 0, storescript.Page(503)), 5, "503"},
 		}},
-		{"azure-faults", scriptedAzure, []storeFault{
+		{"azure-faults-sync", scriptedAzure, []storeFault{
 			{"a pointer stored, answered 503", met("put", "current/", 1, after(azure(503, "ServerBusy"))), 0, ""},
 			{"denied for what is missing", met("head get", "versions/", 0, azure(403, "AuthorizationPermissionMismatch")), 1, "Contributor"},
 			{"a record: HTML with 201", met("put", "record.json", 1, storescript.Page(201)), 0, ""},

@@ -149,19 +149,9 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[bucket
 				yield(bucket.Info{}, bucket.Unreadable(opList, prefix, errors.New("it has no list")))
 				return
 			}
-			for _, item := range answer.Segment.BlobItems {
-				info, listed := s.listedInfo(item)
-				if !listed {
-					continue
-				}
-				if last != "" && info.Key <= last {
-					yield(bucket.Info{}, outOfOrder(prefix, info.Key, last))
-					return
-				}
-				last = info.Key
-				if info.Key > after && !yield(info, nil) {
-					return
-				}
+			var more bool
+			if last, more = s.listPage(answer.Segment.BlobItems, prefix, after, last, yield); !more {
+				return
 			}
 			next := valueOf(answer.NextMarker, "")
 			if next != "" && next == marker {
@@ -171,6 +161,26 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[bucket
 			marker = next
 		}
 	}
+}
+
+// listPage yields what a page has behind the key after, and returns the last key and whether the
+// listing goes on.
+func (s *Store) listPage(items []*container.BlobItem, prefix, after, last string, yield func(bucket.Info, error) bool) (string, bool) {
+	for _, item := range items {
+		info, listed := s.listedInfo(item)
+		if !listed {
+			continue
+		}
+		if last != "" && info.Key <= last {
+			yield(bucket.Info{}, outOfOrder(prefix, info.Key, last))
+			return last, false
+		}
+		last = info.Key
+		if info.Key > after && !yield(info, nil) {
+			return last, false
+		}
+	}
+	return last, true
 }
 
 func doubtful(prefix string, cause error) error {

@@ -135,9 +135,6 @@ func (s *Store) judgeStatus(failure *fault.Error, text string) {
 		}
 	case status == http.StatusConflict:
 		failure.Kind = fault.Contended
-		if failure.Op == opStat || failure.Op == opOpen || failure.Op == opList { // it is in the way of nothing
-			failure.Kind = fault.Transient
-		}
 	case status == http.StatusNotFound && failure.Op == opSwap: // If-Match on a missing key
 		failure.Kind = fault.Conflict
 	case status == http.StatusNotFound:
