@@ -96,9 +96,6 @@ func resolveRoot(options Options) (string, error) {
 	return root, nil
 }
 
-// Root returns the absolute, resolved path of the folder.
-func (s *Store) Root() string { return s.root }
-
 // Close implements bucket.Store; a folder holds nothing open.
 func (s *Store) Close() error { return nil }
 
