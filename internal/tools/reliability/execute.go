@@ -24,9 +24,6 @@ const tailBytes = 3000
 // Only what keeps it from running at all, or from being understood, is an error.
 func execute(ctx context.Context, b batch, long bool, folder string) (ran, error) {
 	fmt.Fprintf(os.Stderr, "reliability: %s\n", b.command)
-	if err := os.RemoveAll(folder); err != nil {
-		return ran{}, err
-	}
 	said := filepath.Join(folder, "evidence")
 	if err := os.MkdirAll(said, 0o755); err != nil {
 		return ran{}, err
@@ -57,6 +54,9 @@ func start(ctx context.Context, b batch, long bool, said string, output *os.File
 	limited, cancel := context.WithTimeout(ctx, b.limit)
 	defer cancel()
 	args := b.command.args
+	if !long && b.command.short != nil {
+		args = b.command.short
+	}
 	if b.command.program == "go" { // go test has a limit of its own, which tells where it hung
 		args = append([]string{args[0], "-timeout=" + (b.limit - stopTime).String()}, args[1:]...)
 	}

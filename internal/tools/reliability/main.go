@@ -70,9 +70,14 @@ func measure(ctx context.Context, s settings) (bool, error) {
 		return false, err
 	}
 	m.when = m.began.UTC().Format(time.DateOnly) + ", " + commit
+	runs, err := runsFolder(m.root)
+	if err != nil {
+		return false, err
+	}
+	fmt.Fprintf(os.Stderr, "reliability: what the commands print stays in %s\n", runs)
 	good := true
 	for i, b := range batches(m.areas, s.only) {
-		met, err := m.batch(ctx, b, filepath.Join(m.root, ".tools", "out", "reliability-runs", strconv.Itoa(i)))
+		met, err := m.batch(ctx, b, filepath.Join(runs, strconv.Itoa(i)))
 		if err != nil {
 			return false, err
 		}
@@ -82,6 +87,16 @@ func measure(ctx context.Context, s settings) (bool, error) {
 		}
 	}
 	return good, nil
+}
+
+// runsFolder makes the folder that keeps what the commands of this run print: two runs in one checkout
+// must not read each other's evidence.
+func runsFolder(root string) (string, error) {
+	out := filepath.Join(root, ".tools", "out")
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(out, "reliability-"+time.Now().UTC().Format("20060102T150405-"))
 }
 
 // measurement is one run of this program.

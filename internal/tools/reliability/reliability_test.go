@@ -147,6 +147,7 @@ func TestACommandIsRunAndItsEvidenceCollected(t *testing.T) {
 		want  ran
 	}{
 		"long":   {shell(say), true, ran{lines: []evidence.Line{{Row: "a", Tried: 1, Long: true}}}},
+		"other":  {batch{command: command{program: "sh", args: []string{"-c", "exit 1"}, short: []string{"-c", say}}, limit: time.Minute}, false, ran{lines: []evidence.Line{{Row: "a", Tried: 1}}}},
 		"short":  {shell(say), false, ran{lines: []evidence.Line{{Row: "a", Tried: 1}}}},
 		"failed": {shell(say + "; exit 3"), true, ran{failure: "the command ended with exit status 3", lines: []evidence.Line{{Row: "a", Tried: 1, Long: true}}}},
 		"slow":   {batch{command: command{program: "sh", args: []string{"-c", "sleep 60"}}, limit: 50 * time.Millisecond}, true, ran{failure: "the command was not done after 50ms"}},

@@ -24,6 +24,7 @@ type row struct {
 type command struct {
 	program string
 	args    []string
+	short   []string // arguments of the short form; nil: the same, and the program looks at the environment
 }
 
 // goTest runs the tests of packages whose names match.
