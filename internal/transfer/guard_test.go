@@ -158,7 +158,7 @@ func TestANameThatChangesItsAddress(t *testing.T) {
 	engine, w, file := engineFor(t, transport, GuardOptions{
 		Allowed:  []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		Resolver: nameServer(t, "127.0.0.1", "127.0.0.2"),
-	}, "https://files.example.org:"+port+"/a?sig=SECRET")
+	}, "https://links.example.org:"+port+"/a?sig=SECRET")
 	job := Job{Dataset: "ds", Version: 7, Files: sequence(file)}
 	if summary, err := engine.Copy(t.Context(), job, nil); err != nil || summary.Copied != 1 {
 		t.Fatalf("first: %+v, %v", summary, err)
