@@ -57,13 +57,18 @@ func TestHTTP2ConnectionsThatAreRetired(t *testing.T) {
 			nth := (number+at)%4 + 1 // a pass makes four calls
 			t.Run(r.name, func(t *testing.T) {
 				front := newFront(t, w.feed.URL(), r, nth)
-				client, err := netclient.New(netclient.Options{CAFile: front.authority, RefuseRedirects: true, PingAfter: 200 * time.Millisecond})
+				options, l := netclient.Options{CAFile: front.authority, RefuseRedirects: true}, limits{feedURL: front.url}
+				if r.silent {
+					options.PingAfter, l.idle = 200*time.Millisecond, time.Second
+				}
+				client, err := netclient.New(options)
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(client.CloseIdleConnections)
+				l.http = client
 				place := w.memory()
-				report := w.limitedPass(t, place, limits{feedURL: front.url, http: client, idle: time.Second}, 0)
+				report := w.limitedPass(t, place, l, 0)
 				if !front.struck() {
 					t.Error("no connection was retired")
 				}

@@ -21,7 +21,7 @@ func theirPace() pace {
 	if evidence.Long() {
 		return pace{bytes: 64 << 20, over: 100 * time.Second}
 	}
-	return pace{bytes: 3 << 20, over: 3 * time.Second, limits: limits{idle: time.Second, rate: 200 << 10, window: time.Second}}
+	return pace{bytes: 3 << 20, over: 3 * time.Second, limits: limits{idle: 2 * time.Second, rate: 100 << 10, window: time.Second}}
 }
 
 // TestSlowButEvenIsFine takes far longer than the window over which the rate is judged, and than the time
