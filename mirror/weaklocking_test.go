@@ -17,13 +17,14 @@ import (
 // weakWorld is a world whose store ignores conditions.
 type weakWorld struct {
 	*world
-	bare bucket.Store // without the look before each write
+	honest bucket.Store // what it would be after an upgrade
+	bare   bucket.Store // without the look before each write
 }
 
 func newWeakWorld(t *testing.T) *weakWorld {
 	t.Helper()
 	w := newWorld(t, feedsim.Options{})
-	weak := &weakWorld{world: w, bare: &buckettest.IgnoreConditions{Store: w.store}}
+	weak := &weakWorld{world: w, honest: w.store, bare: &buckettest.IgnoreConditions{Store: w.store}}
 	w.store = bucket.WithLook(weak.bare)
 	return weak
 }
@@ -140,7 +141,8 @@ func TestAWeakBucketNeedsTheFlagAgain(t *testing.T) {
 	if !prunes(t, prune) {
 		t.Error("an accepted prune is refused")
 	}
-	w.sync(0) // its probe sees a store that looks, as one that was upgraded
+	w.store = w.honest
+	w.sync(0)
 	w.published(permits, newest)
 	if w.layout().Guarantees.WeakLocking() {
 		t.Error("layout.json still calls the store weak")
