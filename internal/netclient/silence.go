@@ -2,7 +2,10 @@ package netclient
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +28,8 @@ func watchSilence(next dial, limit time.Duration) dial {
 // upload does not end the read that waits for its answer.
 type watchedConn struct {
 	net.Conn
-	limit time.Duration
+	limit  time.Duration
+	silent atomic.Bool // a read ended for the silence: its caller then closes the connection under a write
 }
 
 // Read implements net.Conn.
@@ -33,7 +37,11 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	if err := c.SetDeadline(time.Now().Add(c.limit)); err != nil {
 		return 0, err
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.silent.Store(true)
+	}
+	return n, err
 }
 
 // writeStep is how much is written under one deadline, in bytes: a buffer of any size must get through
@@ -49,6 +57,9 @@ func (c *watchedConn) Write(p []byte) (written int, err error) {
 		step := p[written:min(len(p), written+writeStep)]
 		n, err := c.Conn.Write(step)
 		written += n
+		if errors.Is(err, net.ErrClosed) && c.silent.Load() {
+			err = os.ErrDeadlineExceeded
+		}
 		if err != nil || written == len(p) {
 			return written, err
 		}

@@ -39,7 +39,7 @@ func (w *world) faults(t *testing.T, c catalogue.Case, number int, tally *eviden
 	case c.Place != catalogue.Files:
 		w.fault(t, c, []string{""}, 1)
 		tally.Add(1)
-	case c.Always:
+	case c.Always, c.Whole:
 		for i := range evidence.Size(1, len(w.targets)) {
 			w.fault(t, c, w.targets[(number+i)%len(w.targets):][:1], 1)
 			tally.Add(1)

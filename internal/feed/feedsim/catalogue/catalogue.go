@@ -31,6 +31,7 @@ type Case struct {
 	Requests int
 	// Clean says that the files are fetched as if nothing had been: nothing needs a second try.
 	Clean bool
+	Whole bool // a strike at one file strikes all: strikes at several would strike fresh links again
 }
 
 // String returns the place and the name.

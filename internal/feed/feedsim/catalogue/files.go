@@ -52,7 +52,7 @@ func expiryCases() []Case {
 		once("403 page", feedsim.Status(403, http.Header{"Content-Type": {"text/html"}}, "<html>no</html>")),
 		once("link expired in the middle", feedsim.Drop(mid), feedsim.ExpireLink()),
 		once("400 ExpiredToken in the middle", feedsim.Drop(mid), xml(400, "ExpiredToken")),
-		{Name: "every link expires at once", Place: Files, Faults: []feedsim.Fault{feedsim.ExpireAll()}, Requests: 2},
+		{Name: "every link expires at once", Place: Files, Faults: []feedsim.Fault{feedsim.ExpireAll()}, Requests: 2, Whole: true},
 		forever("403 for ever", refusals, xml(403, "AccessDenied")),
 		forever("400 for ever", refusals, xml(400, "ExpiredToken")),
 		forever("401 for ever", refusals, xml(401, "Unauthorized")),
