@@ -15,6 +15,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 # make fuzz FUZZTIME=5m
 FUZZTIME ?= 10s
+# make soak SOAK=1h
+SOAK ?= 10m
+# make reliability ROWS=soak,fuzz; the other rows stay as they were measured
+ROWS ?=
 # Packages tested at once: servers and encoders use more than one core each.
 TEST_PARALLEL ?= 2
 # For one package, all its tests together.
@@ -28,7 +32,7 @@ OUT := .tools/out
 BUILD_FLAGS := -trimpath -buildvcs=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-.PHONY: help tools build demo test lint golangci-tool golangci vet race fuzz cover acceptance clean
+.PHONY: help tools build demo test lint golangci-tool golangci vet race fuzz cover soak reliability acceptance clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -65,8 +69,8 @@ race:
 	go build $(BUILD_FLAGS) -o $(OUT)/testcheck ./internal/tools/testcheck
 	go test -race -vet=off -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) -json $(PKG) | $(OUT)/testcheck
 
-fuzz: ## run each fuzz target for FUZZTIME (default 10s)
-	@scripts/fuzz $(FUZZTIME)
+fuzz: ## run each fuzz target for FUZZTIME (default 10s); KEEP=1 keeps new interesting inputs under testdata/fuzz
+	@scripts/fuzz $(if $(KEEP),--keep) $(FUZZTIME)
 
 cover: tools ## test with coverage; prints the total and writes .tools/out/cover.html
 	@mkdir -p $(OUT)
@@ -74,6 +78,12 @@ cover: tools ## test with coverage; prints the total and writes .tools/out/cover
 	go test -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) -json -coverpkg=./... -coverprofile=$(OUT)/cover.out $(PKG) | $(OUT)/testcheck
 	go tool cover -func=$(OUT)/cover.out | tail -n 1
 	go tool cover -html=$(OUT)/cover.out -o $(OUT)/cover.html
+
+soak: tools ## let several processes work on one bucket for SOAK (default 10m) while every side fails at random
+	@FEEDMIRROR_LONG=1 FEEDMIRROR_SOAK=$(SOAK) go test -count=1 -v -timeout 24h -run '^TestSoak$$' ./internal/soak
+
+reliability: tools build ## run the long forms of the tests and write docs/reliability.md (an hour or more; ROWS= for some)
+	@scripts/reliability $(if $(ROWS),--only $(ROWS))
 
 acceptance: tools build ## measure what the README promises and write docs/acceptance.md
 	@scripts/acceptance

@@ -92,24 +92,27 @@ func (w *Wanted) Counts() WantedCounts {
 }
 
 // MarkHeld marks the hashes that the previous record's index names: their objects are carried
-// over without a look. Hashes that this version does not want are passed over.
+// over without a look. Hashes that this version does not want are passed over. Where digests ends
+// in an error nothing is marked: half an index would make for counts that nobody can check.
 func (w *Wanted) MarkHeld(digests iter.Seq2[manifest.SHA256, error]) error {
 	if !w.sealed {
 		return unsealed("mark held attachments", "")
 	}
+	named := newBits(w.entries.length)
 	for sum, err := range digests {
 		if err != nil {
 			return fmt.Errorf("read held attachments: %w", err)
 		}
-		i, ok := w.find(sum)
-		if !ok {
-			continue
+		if i, ok := w.find(sum); ok {
+			named.set(i)
 		}
-		w.mu.Lock()
-		if w.held.set(i) {
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.entries.length {
+		if named.has(i) && w.held.set(i) {
 			w.counts.Held++
 		}
-		w.mu.Unlock()
 	}
 	return nil
 }

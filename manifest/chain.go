@@ -29,6 +29,7 @@ type Held struct {
 	GoneSince time.Time // when the note was written, by the store's clock
 	Withdrawn bool      // the feed released it again under another number
 	Pruned    bool
+	Rewritten bool // another manifest, which the feed later published under its number, is kept beside it
 }
 
 // Holding is what the bucket holds of a dataset, in version order.

@@ -70,6 +70,13 @@ func OtherManifestKey(dataset string, n Number, sum SHA256) string {
 	return VersionPrefix(dataset, n) + "manifest." + sum.String()[:8] + ".json"
 }
 
+// IsOtherManifest reports whether a document of a version is one that OtherManifestKey names.
+func IsOtherManifest(document string) bool {
+	middle, found := strings.CutPrefix(document, "manifest.")
+	middle, ends := strings.CutSuffix(middle, ".json")
+	return found && ends && len(middle) == 8
+}
+
 // PointerKey is the dataset's current pointer.
 func PointerKey(dataset string) string { return "current/" + dataset + ".json" }
 

@@ -93,7 +93,7 @@ func TestAnAuditBelievesWhatTheStoreSaysOfAnObject(t *testing.T) {
 		"no size":              {audit.LevelInventory, func(i *bucket.Info) { i.Size = -1 }, "", "", 0},
 		"another tag":          {audit.LevelInventory, func(i *bucket.Info) { i.Tag = "other" }, "", "", 1},
 		"another sha256":       {audit.LevelChecksum, func(i *bucket.Info) { i.SHA256 = &wrong }, audit.KindChecksum, "", 0},
-		"an archive tier":      {audit.LevelBytes, func(i *bucket.Info) { i.Archived = true }, "", audit.KindUnreadable, 0},
+		"an archive tier":      {audit.LevelBytes, func(i *bucket.Info) { i.Archived = true }, "", audit.KindArchived, 0},
 		"nothing out of order": {audit.LevelBytes, func(*bucket.Info) {}, "", "", 1},
 	}
 	for name, test := range tests {
@@ -111,7 +111,7 @@ func TestAnAuditBelievesWhatTheStoreSaysOfAnObject(t *testing.T) {
 			if store.opened != test.opened {
 				t.Errorf("it was read %d times, want %d", store.opened, test.opened)
 			}
-			if archived := report.NotChecked.Archived; (archived == 1) != (test.note == audit.KindUnreadable) {
+			if archived := report.NotChecked.Archived; (archived == 1) != (test.note == audit.KindArchived) {
 				t.Errorf("%d archived objects were not checked", archived)
 			}
 		})

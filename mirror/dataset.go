@@ -27,15 +27,19 @@ type worker struct {
 	chainKnown bool
 	current    manifest.Number // the feed's current version; zero when it did not say
 
-	committed map[manifest.Number]state.Committed // read or written in this pass
+	committed recalled
 	failed    map[manifest.Number]bool
+	expired   map[manifest.Number]bool // committed versions that the feed no longer has, by its retention
 	refused   refusals
+	notices   []state.Notice
 	owe       string // why the dataset stays owed; empty when it does not
 	oweFull   bool   // what is owed lies below the newest record
 	bad       bool   // a failure was told
 	changed   bool   // a version was committed, published or flagged
 	fence     bool   // a version was flagged, and the pointer not swapped since
 	shown     bool   // the dataset's own tables were brought up to date in this pass
+	leftAlone bool   // a decision retires it, which only counts while nothing is published
+	undecided bool   // an operator's command owes it and has not written its decision yet
 }
 
 // work brings one dataset up to date and reports who else is at it. after is what an earlier try
@@ -43,8 +47,8 @@ type worker struct {
 func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *state.BusyError {
 	w := &worker{
 		pass: p, target: t, current: t.current, line: p.lineOf(t.dataset),
-		log:       p.Log.With().Str("dataset", t.dataset).Logger(),
-		committed: map[manifest.Number]state.Committed{}, failed: map[manifest.Number]bool{},
+		log:    p.Log.With().Str("dataset", t.dataset).Logger(),
+		failed: map[manifest.Number]bool{},
 	}
 	holder, err := p.take(ctx, t.dataset, after)
 	var busy *state.BusyError
@@ -62,7 +66,7 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 	leased, stop := holder.Keep(ctx)
 	w.run(leased)
 	stop()
-	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	release, cancel := lasting(ctx, 3*time.Second)
 	defer cancel()
 	if err := holder.Release(release); err != nil {
 		w.log.Warn().Err(err).Msg("the lease could not be given back; it expires by itself")
@@ -86,12 +90,15 @@ func (w *worker) run(ctx context.Context) {
 		w.end(ctx, err)
 		return
 	}
-	if w.pointer != nil && w.pointer.Retired {
+	if w.retired() {
 		return // a person decided that the feed is not asked about it
 	}
 	err := w.list(ctx)
 	if err == nil {
 		err = w.checkHeld(ctx)
+	}
+	if err == nil {
+		err = w.publish(ctx) // what an earlier pass committed: readers need not wait for the next version
 	}
 	if err == nil {
 		err = w.copyAll(ctx)
@@ -114,21 +121,65 @@ func (w *worker) load(ctx context.Context) error {
 	if err := w.read(ctx); err != nil {
 		return err
 	}
-	if !w.target.owed && !w.target.full {
+	w.expired = map[manifest.Number]bool{}
+	for _, held := range w.holding {
+		if held.Record && w.line.Expired.Has(held.Number) {
+			w.expired[held.Number] = true
+		}
+	}
+	if w.pointer != nil && !w.target.owed && !w.target.full {
 		return nil
+	}
+	return w.obeyPending(ctx)
+}
+
+// obeyPending finishes decisions that stand. A retirement that was taken back is none any more.
+func (w *worker) obeyPending(ctx context.Context) error {
+	if err := w.expectDecision(ctx); err != nil { // asked first: what is written after it stays owed
+		return err
 	}
 	pending, err := state.PendingDecisions(ctx, w.Store, w.target.dataset, w.pointer)
 	if err != nil {
 		return err
 	}
-	for _, decision := range pending {
+	w.leftAlone = state.Retires(pending)
+	for at, decision := range pending {
+		if decision.Action == state.ActionRetire && at < len(pending)-1 {
+			continue
+		}
 		change, err := Obey(ctx, w.Store, w.Pause, w.target.dataset, decision, w.OnMajor, w.Now())
 		if err != nil {
 			return err
 		}
-		w.moved(change)
+		if change.After != nil {
+			w.moved(change)
+		}
 	}
 	return nil
+}
+
+// expectDecision finds out whether an operator's command that owes the dataset has written its
+// decision. One that died before it did is not waited for longer than a full pass takes to come: that
+// finds every decision, owed or not.
+func (w *worker) expectDecision(ctx context.Context) error {
+	if w.seen == nil {
+		return nil
+	}
+	at := slices.IndexFunc(w.seen.Owed, func(o state.Owed) bool { return o.Dataset == w.target.dataset && o.Decision })
+	if at < 0 || w.Now().Sub(w.seen.Owed[at].Since) >= w.FullEvery {
+		return nil
+	}
+	made, err := state.HasDecision(ctx, w.Store, w.target.dataset, w.seen.Owed[at].Run)
+	w.undecided = !made
+	return err
+}
+
+// retired reports whether the feed is not asked about the dataset, by a decision.
+func (w *worker) retired() bool {
+	if w.pointer == nil {
+		return w.leftAlone
+	}
+	return w.pointer.Retired
 }
 
 func (w *worker) read(ctx context.Context) error {
@@ -263,7 +314,8 @@ func (w *worker) copyStep(ctx context.Context, s step) error {
 	held, _ := w.holding.Find(n)
 	held.Number, held.Record, held.Claimed, held.Gone = n, true, true, false
 	w.holding = w.holding.With(held)
-	w.committed[n], w.changed = *committed, true
+	w.committed.remember(*committed, w.pointer)
+	w.changed = true
 	w.touch()
 	w.tally.update(func(r *Report) { r.Versions.Committed++ })
 	w.log.Info().Int64("version", int64(n)).Int("files", len(committed.Record().Files)).Int64("attachments", committed.Record().Attachments.Count).Msg("committed")
@@ -299,6 +351,7 @@ func (w *worker) end(ctx context.Context, err error) {
 	if cause := context.Cause(ctx); ctx.Err() != nil {
 		w.oweFor("interrupted", w.target.full)
 		if fault.Is(cause, fault.Conflict) { // the lease was lost; the new owner goes on
+			w.tally.update(func(r *Report) { r.Datasets.Busy++ })
 			w.tally.note(Note{Dataset: w.target.dataset, Kind: "busy", Message: cause.Error()})
 		}
 		return
@@ -319,8 +372,8 @@ func (w *worker) end(ctx context.Context, err error) {
 		}
 	case fault.BucketUnfit, fault.NoSpace:
 		w.abort(unfitBucket(err))
-	case fault.Denied:
-		if fault.SideOf(err) == fault.SideFeed {
+	case fault.Denied, fault.FeedUnfit:
+		if endsPass(err) {
 			w.abort(unfitFeed(err))
 		}
 	}
@@ -367,104 +420,4 @@ func (w *worker) oweFor(reason string, full bool) {
 		w.owe = reason
 	}
 	w.oweFull = w.oweFull || full
-}
-
-// finish hands over what became of the dataset.
-func (w *worker) finish() {
-	w.Observer.Stage(w.target.dataset, "")
-	line := w.line
-	line.CheckedAt = w.Now()
-	line.Newest = max(line.Newest, w.holding.NewestRecord(manifest.MaxNumber+1))
-	if !w.target.since.IsZero() {
-		since := w.target.since
-		line.FeedSince = &since
-	}
-	if p := w.pointer; p != nil {
-		published := p.PublishedAt
-		line.Published, line.Schema, line.PublishedAt = p.Version, p.SchemaVersion.String(), &published
-		line.Held, line.Withdrawn, line.Pinned = p.Held, p.Withdrawn, p.Pinned
-	}
-	line.Waiting = w.waiting()
-	w.stateOf(&line)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lines = append(w.lines, line)
-	if w.pointer != nil {
-		w.published = append(w.published, line.Dataset)
-	}
-	if w.owe != "" {
-		w.owed = append(w.owed, state.Owed{Dataset: line.Dataset, Reason: w.owe, Full: w.oweFull, Since: w.tally.report.Started, Run: w.Run})
-	} else {
-		w.finished = append(w.finished, line.Dataset)
-		w.settledNow(line)
-	}
-	w.count(line)
-}
-
-// waiting counts the committed versions above the published one.
-func (w *worker) waiting() int {
-	count := 0
-	for _, held := range w.holding {
-		if held.Record && !held.Pruned && (w.pointer == nil || held.Number > w.pointer.Version) {
-			count++
-		}
-	}
-	return count
-}
-
-func (w *worker) stateOf(line *state.Line) {
-	switch {
-	case w.bad:
-		line.State = "failed"
-	case w.owe != "":
-		line.State, line.Message = "owed", w.owe
-	case line.State == "not-subscribed" && w.line.State == "not-subscribed", line.State == "unknown":
-	case w.pointer != nil && w.pointer.Retired:
-		line.State, line.Message = "retired", ""
-	case line.Withdrawn:
-		line.State, line.Message = "withdrawn", ""
-	case line.Held != nil:
-		line.State, line.Message = "held", ""
-	default:
-		line.State, line.Message = "ok", ""
-	}
-}
-
-// settledNow remembers the version that needs no further look while the list still names it.
-func (w *worker) settledNow(line state.Line) {
-	published := w.target.since
-	if published.IsZero() {
-		published = w.feedNow
-	}
-	if line.FeedCurrent != 0 && !published.Before(w.next) {
-		w.recent = append(w.recent, state.Recent{Dataset: line.Dataset, Version: line.FeedCurrent, PublishedAt: published})
-	}
-}
-
-func (w *worker) count(line state.Line) {
-	w.tally.update(func(r *Report) {
-		switch {
-		case w.bad:
-			r.Datasets.Failed++
-		case w.changed:
-			r.Datasets.Changed++
-		}
-		if w.owe != "" {
-			r.Datasets.Owed++
-		}
-		if line.Withdrawn {
-			r.Datasets.Withdrawn++
-		}
-		if line.Held != nil {
-			r.Datasets.Held++
-			r.Held = append(r.Held, HeldDataset{Dataset: line.Dataset, Version: int64(line.Held.Version),
-				Reason: string(line.Held.Reason), Next: "mirror approve " + line.Dataset})
-		}
-	})
-}
-
-func (w *worker) touch() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.touched = true
 }

@@ -32,7 +32,11 @@ func Approve(ctx context.Context, o DecideOptions, dataset string) (state.Change
 		return state.Change{}, err
 	}
 	hold := d.hold(o.OnMajor)
-	if hold == nil && (d.pointer == nil || !d.pointer.Pinned && !d.pointer.Retired) {
+	retired, err := d.retired(ctx, o.Docs)
+	if err != nil {
+		return state.Change{}, err
+	}
+	if hold == nil && !retired && (d.pointer == nil || !d.pointer.Pinned) {
 		return state.Change{}, &fault.Error{Op: "approve", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
 			Err: fmt.Errorf("nothing of it is held"), Hint: "mirror status shows what waits for a person."}
 	}
@@ -52,6 +56,11 @@ func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.
 			Err:  fmt.Errorf("version %d is not mirrored whole", to),
 			Hint: "Versions to choose from, the newest last: " + wholeVersions(d.holding)}
 	}
+	if !d.mayLeadTo(to, o.OnMajor) {
+		return state.Change{}, &fault.Error{Op: "roll back", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+			Err:  fmt.Errorf("version %d is above the published %d, and waits for an approval", to, d.pointer.Version),
+			Hint: "Accept it with: mirror approve " + dataset}
+	}
 	// Asked before anything is written down: a decision that cannot be carried out is none.
 	if pruned, err := state.CheckPruned(ctx, o.Docs, dataset, to); err != nil || pruned {
 		return state.Change{}, errors.Join(err, prunedError(dataset, to, pruned))
@@ -64,6 +73,24 @@ func Rollback(ctx context.Context, o DecideOptions, dataset string, to manifest.
 		}
 	}
 	return change, err
+}
+
+// mayLeadTo reports whether a rollback may lead readers to a version: one below the published one, one
+// that they were led away from, or one to which the rules lead by themselves. What is held above the
+// published version is for an approval, which says what it accepts.
+func (d known) mayLeadTo(to manifest.Number, onMajor manifest.OnMajor) bool {
+	if to <= d.pointer.Version || !d.pointer.LeftAt(to).IsZero() {
+		return true
+	}
+	var upTo []manifest.Candidate
+	for _, c := range d.candidates {
+		if n := c.Record().Version; n <= to {
+			held, _ := d.holding.Find(n)
+			upTo = append(upTo, c.Candidate(held))
+		}
+	}
+	target, _ := manifest.NextPublication(manifest.Published{Version: d.pointer.Version, Schema: d.pointer.SchemaVersion}, upTo, onMajor)
+	return target == to
 }
 
 func prunedError(dataset string, n manifest.Number, pruned bool) error {
@@ -81,15 +108,29 @@ func Retire(ctx context.Context, o DecideOptions, dataset string) (state.Change,
 	if err != nil {
 		return state.Change{}, err
 	}
-	if d.pointer == nil || d.pointer.Retired {
-		cause := "nothing of it is published, so that no reader needs to be told"
-		if d.pointer != nil {
-			cause = "it is retired already"
-		}
-		return state.Change{}, &fault.Error{Op: "retire", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
-			Err: errors.New(cause), Hint: "mirror status shows the datasets. To leave one out from the start, name others with --datasets."}
+	retired, err := d.retired(ctx, o.Docs)
+	if err != nil {
+		return state.Change{}, err
 	}
-	return o.decide(ctx, state.Decision{Dataset: dataset, Action: state.ActionRetire, Version: d.pointer.Version})
+	if retired {
+		return state.Change{}, &fault.Error{Op: "retire", Object: dataset, Side: fault.SideConfig, Kind: fault.Usage,
+			Err: errors.New("it is retired already"), Hint: "mirror status shows the datasets. mirror approve takes one up again."}
+	}
+	decision := state.Decision{Dataset: dataset, Action: state.ActionRetire}
+	if d.pointer != nil {
+		decision.Version = d.pointer.Version
+	}
+	return o.decide(ctx, decision)
+}
+
+// retired reports whether no pass asks the feed about a dataset: its pointer says so, or a decision
+// where nothing is published.
+func (d known) retired(ctx context.Context, docs state.Documents) (bool, error) {
+	if d.pointer != nil {
+		return d.pointer.Retired, nil
+	}
+	pending, err := state.PendingDecisions(ctx, docs, d.dataset, nil)
+	return state.Retires(pending), err
 }
 
 // wholeVersions lists the newest versions that a rollback can lead to.
@@ -110,7 +151,7 @@ func wholeVersions(holding manifest.Holding) string {
 func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (state.Change, error) {
 	now := o.Now()
 	decision.Who, decision.Reason, decision.At, decision.Run = o.Who, o.Reason, now, o.Run
-	owed := state.Owed{Dataset: decision.Dataset, Reason: string(decision.Action), Since: now, Run: o.Run}
+	owed := state.Owed{Dataset: decision.Dataset, Reason: string(decision.Action), Since: now, Run: o.Run, Decision: true}
 	if err := state.Owe(ctx, o.Docs, o.Pause, owed); err != nil {
 		return state.Change{}, err
 	}
@@ -118,7 +159,12 @@ func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (sta
 	if err != nil {
 		return state.Change{}, err
 	}
-	return Obey(ctx, o.Docs, o.Pause, decision.Dataset, state.NamedDecision{Key: key, Decision: decision}, o.OnMajor, now)
+	change, err := Obey(ctx, o.Docs, o.Pause, decision.Dataset, state.NamedDecision{Key: key, Decision: decision}, o.OnMajor, now)
+	if err != nil && ctx.Err() == nil {
+		err = &fault.Error{Op: string(decision.Action), Object: decision.Dataset, Side: fault.SideOf(err), Kind: fault.KindOf(err), Err: err,
+			Hint: strings.TrimSpace("The decision is written down: the next pass carries it out where it can. " + fault.HintOf(err))}
+	}
+	return change, err
 }
 
 // Obey carries out a decision that stands.
@@ -152,6 +198,9 @@ func tryObey(ctx context.Context, docs state.Documents, pause state.Pause, datas
 	}
 	if decision.Action == state.ActionRetire {
 		return publication.Retire(ctx, docs, pause, decision.Key)
+	}
+	if d.pointer == nil && decision.Hold == nil {
+		return state.Change{}, nil // it ended a retirement before anything was published; a pass publishes
 	}
 	publication.Committed = d.candidates
 	return publication.Approve(ctx, docs, pause, decision.Key, decision.Decision)
@@ -187,7 +236,10 @@ func loadDataset(ctx context.Context, docs state.Documents, dataset string) (kno
 }
 
 func (d known) recall(ctx context.Context, docs state.Documents) func(manifest.Number) (state.Committed, error) {
-	return func(n manifest.Number) (state.Committed, error) { return state.Recall(ctx, docs, d.dataset, n) }
+	return func(n manifest.Number) (state.Committed, error) {
+		committed, err := state.Recall(ctx, docs, d.dataset, n)
+		return committed.Brief(), err
+	}
 }
 
 // hold returns what the pointer waits for, also where nothing is published yet.

@@ -110,7 +110,7 @@ func TestAVersionThatRetentionTookIsAskedAboutOnce(t *testing.T) {
 		if want := 2 - 2*pass; asked != want {
 			t.Errorf("pass %d asked %d times, want %d", pass, asked, want)
 		}
-		if expired := w.shards()[0].Datasets[0].Expired; !slices.Equal(expired, []manifest.Number{1, 2}) {
+		if expired := w.shards()[0].Datasets[0].Expired; !slices.Equal(expired, state.Ranges{{From: 1, To: 2}}) {
 			t.Errorf("pass %d calls %v expired", pass, expired)
 		}
 	}

@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"slices"
 
 	"feedmirror/internal/fault"
 	"feedmirror/internal/feed"
@@ -59,7 +58,7 @@ func (w *worker) suspects() []manifest.Number {
 		}
 		n := held.Number
 		above := w.line.FeedCurrent != 0 && n > w.line.FeedCurrent
-		dropped := w.target.full && !listed[n] && !slices.Contains(w.line.Expired, n)
+		dropped := w.target.full && !listed[n] && !w.expired[n]
 		if above || dropped || replaced[n] || (w.target.full && held.Withdrawn) {
 			list = append(list, n)
 		}
@@ -67,11 +66,14 @@ func (w *worker) suspects() []manifest.Number {
 	return list
 }
 
+const feedBehind = "the feed's current is behind this version, which still answers"
+
 func (w *worker) answersAgain(ctx context.Context, n manifest.Number) error {
 	held, _ := w.holding.Find(n)
 	if !held.Withdrawn {
 		if w.line.FeedCurrent != 0 && n > w.line.FeedCurrent {
-			w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "feed-behind", Message: "the feed's current is behind this version, which still answers"})
+			w.tally.note(Note{Dataset: w.target.dataset, Version: int64(n), Kind: "feed-behind", Message: feedBehind})
+			w.notice("feed-behind", n, feedBehind)
 		}
 		return nil
 	}
@@ -95,9 +97,7 @@ func (w *worker) refusedHeld(ctx context.Context, n manifest.Number, refusal err
 		FetchedAt: committed.Record().FetchedAt, FeedNow: w.feedNow,
 	}
 	if !judged.Withdrawn() {
-		if !slices.Contains(w.line.Expired, n) {
-			w.line.Expired = append(slices.Clone(w.line.Expired), n)
-		}
+		w.expired[n] = true
 		return nil
 	}
 	if held.Withdrawn {

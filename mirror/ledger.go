@@ -23,11 +23,8 @@ const (
 
 // saveLedger adds what an audit found good to the ledger, also when the audit was stopped.
 func (o VerifyOptions) saveLedger(ctx context.Context, book *ledger.Book) error {
-	if ctx.Err() != nil {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTime)
-		defer cancel()
-		ctx = late
-	}
+	ctx, cancel := lasting(ctx, ledgerTime)
+	defer cancel()
 	// Twice the age is kept, so that what is due is still known by how stale it is.
 	oldest := o.Audit.Now().Add(-2 * o.MaxAge)
 	fresh := book.Fresh()

@@ -13,7 +13,6 @@ import (
 	"feedmirror/internal/fault"
 	"feedmirror/internal/transfer"
 	"feedmirror/manifest"
-	"feedmirror/state"
 )
 
 // lookUpAttachments finds out which attachment objects the bucket has: those that the record
@@ -28,7 +27,9 @@ func (c *versionCopy) lookUpAttachments(ctx context.Context) error {
 	return c.wanted.LookUp(ctx, c.Store)
 }
 
-// markHeld carries over what the record before names.
+// markHeld carries over what the record before names. An index that is damaged or gone keeps no
+// later version waiting: then nothing is carried over, each object is looked for, and all of them
+// count as new.
 func (c *versionCopy) markHeld(ctx context.Context) error {
 	index, err := c.previousIndex(ctx)
 	if err != nil || index == nil {
@@ -41,7 +42,18 @@ func (c *versionCopy) markHeld(ctx context.Context) error {
 			err = absent(index.Key)
 		}
 	}
+	kind := fault.KindOf(err)
+	if index != nil && (kind == fault.NotFound || kind == fault.Malformed || kind == fault.Archived) {
+		c.lostIndex(index.Key, err)
+		return nil
+	}
 	return err
+}
+
+func (c *versionCopy) lostIndex(key string, err error) {
+	c.tally.note(Note{Dataset: c.target.dataset, Version: int64(c.number), Kind: "index-unreadable",
+		Message: fmt.Sprintf("nothing is carried over from %s, which cannot be read: every attachment was looked for, and counts as new. mirror verify --level inventory tells more", key)})
+	c.log.Warn().Err(err).Int64("version", int64(c.number)).Msg("the attachment index of the version before cannot be read; every attachment is looked for")
 }
 
 // previousIndex returns the attachment index of the record that this version's record will name,
@@ -177,17 +189,4 @@ func (c *versionCopy) AllPresent(ctx context.Context) error {
 			Hint: "The store does not list what it took. The next pass looks again; mirror doctor tests it."}
 	}
 	return nil
-}
-
-// recall returns a committed version, read at most once a pass.
-func (w *worker) recall(ctx context.Context, n manifest.Number) (state.Committed, error) {
-	if committed, ok := w.committed[n]; ok {
-		return committed, nil
-	}
-	committed, err := state.Recall(ctx, w.Store, w.target.dataset, n)
-	if err != nil {
-		return state.Committed{}, err
-	}
-	w.committed[n] = committed
-	return committed, nil
 }

@@ -66,7 +66,10 @@ type Settings struct {
 	RebuildWait time.Duration // feed.rebuild_wait
 	LeaseTTL    time.Duration
 	OnMajor     manifest.OnMajor
-	AtOnce      int // datasets worked on at the same time
+	// AcceptWeakLocking goes on with a store that ignores conditional writes. Store must then look
+	// before it writes: bucket.WithLook.
+	AcceptWeakLocking bool
+	AtOnce            int // datasets worked on at the same time
 	// ManifestMemory bounds the manifests that are kept in memory over all datasets, in bytes; 32 MiB
 	// when zero. One that is larger than half of it, or finds it used up, is streamed from its link
 	// twice (to be checked, then to be stored) and read back from the bucket afterwards.

@@ -51,6 +51,9 @@ type pass struct {
 	feedNow  time.Time // by the feed's own clock; zero when it does not send it
 	next     time.Time // the watermark for the next pass
 	leftOut  []string  // subscribed datasets that the filter leaves out; a full pass knows them
+	// refusedByName counts datasets that the list lacks, and that the feed refused or could not
+	// answer for by name.
+	refusedByName int
 
 	mu        sync.Mutex
 	lines     []state.Line
@@ -192,7 +195,7 @@ func (p *pass) close(ctx context.Context) {
 	report := p.tally.report
 	report.Seconds = p.Now().Sub(report.Started).Seconds()
 	report.Requests = p.Requests.Counts()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := lasting(ctx, 5*time.Second)
 	defer cancel()
 	if report.Exit == ExitUsage || report.Exit == ExitBucket || !p.begun {
 		return // nothing was done, or nothing may be written
@@ -200,13 +203,22 @@ func (p *pass) close(ctx context.Context) {
 	progress := p.progress()
 	progress.Exit, progress.Success = report.Exit, report.Exit == ExitDone
 	if _, _, err := state.SaveShard(ctx, p.Store, p.Pause, progress); err != nil {
-		p.tally.fail(failureOf("", 0, err))
+		p.tally.fail(failureOf("", 0, unsaved(p.shard().Key(), err)))
 		report.Exit, report.Status = max(report.Exit, ExitFailed), "failed"
 	}
 	if p.touched || len(report.Failures) > 0 {
 		p.keepReport(ctx)
 	}
 	report.Requests = p.Requests.Counts()
+}
+
+// unsaved tells what could not be saved, where the error does not.
+func unsaved(key string, err error) error {
+	if fault.KindOf(err) != "" {
+		return err
+	}
+	return &fault.Error{Op: "save what the pass achieved", Object: key, Side: fault.SideBucket, Kind: fault.Transient, Err: err,
+		Hint: "Nothing is lost: the next pass looks at the same datasets again."}
 }
 
 func (p *pass) keepReport(ctx context.Context) {
@@ -236,7 +248,7 @@ func (p *pass) busy(t target, b *state.BusyError) {
 // unfitBucket marks an error of the very first requests as one of the bucket as a whole.
 func unfitBucket(err error) error {
 	switch fault.KindOf(err) {
-	case fault.Usage, fault.Malformed:
+	case fault.Usage, fault.Malformed, fault.Budget:
 		return err
 	case fault.BucketUnfit:
 		if fault.HintOf(err) != "" {

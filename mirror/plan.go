@@ -115,7 +115,7 @@ func (plan *Plan) add(dataset DatasetPlan) {
 
 func (p *pass) planDataset(ctx context.Context, t target) (DatasetPlan, error) {
 	w := &worker{pass: p, target: t, current: t.current, line: p.lineOf(t.dataset), log: p.Log,
-		committed: map[manifest.Number]state.Committed{}, failed: map[manifest.Number]bool{}}
+		failed: map[manifest.Number]bool{}}
 	result := DatasetPlan{Dataset: t.dataset, Versions: []VersionPlan{}}
 	if err := w.read(ctx); err != nil {
 		return result, err

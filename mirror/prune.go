@@ -14,17 +14,19 @@ import (
 
 // PruneOptions are what a prune works with.
 type PruneOptions struct {
-	Store    bucket.Store
-	Rules    manifest.KeepRules
-	Filter   []string // globs of dataset ids; empty: all
-	Apply    bool     // carry the plan out; without it nothing is written
-	LeaseTTL time.Duration
-	Run      string
-	Host     string
-	Tool     string
-	Now      func() time.Time
-	Pause    state.Pause
-	Stage    func(text string) // told what it is at; must be quick
+	Store  bucket.Store
+	Rules  manifest.KeepRules
+	Filter []string // globs of dataset ids; empty: all
+	Apply  bool     // carry the plan out; without it nothing is written
+	// AcceptWeakLocking goes on with a store that ignores conditional writes.
+	AcceptWeakLocking bool
+	LeaseTTL          time.Duration
+	Run               string
+	Host              string
+	Tool              string
+	Now               func() time.Time
+	Pause             state.Pause
+	Stage             func(text string) // told what it is at; must be quick
 }
 
 // silentFor is how long an unfinished prune must have given no sign of life before another one
@@ -113,6 +115,9 @@ func (p *pruner) load(ctx context.Context) error {
 	if p.layout == nil {
 		return &fault.Error{Op: "prune", Object: manifest.LayoutKey, Side: fault.SideBucket, Kind: fault.Usage,
 			Err: errors.New("no mirror has used this bucket"), Hint: "Check --bucket: its prefix belongs to it."}
+	}
+	if err := p.layout.CheckLocking(!p.Apply || p.AcceptWeakLocking); err != nil {
+		return err
 	}
 	p.doc, p.tag, err = state.LoadPrune(ctx, p.Store)
 	return err

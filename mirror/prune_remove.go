@@ -56,6 +56,13 @@ func (r *removals) refuse(key string, err error) {
 	}
 }
 
+// allDenied reports whether the right to delete was missing, as far as the refusals that are named tell.
+func (r *removals) allDenied() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !slices.ContainsFunc(r.refused, func(f Failure) bool { return f.Kind != string(fault.Denied) })
+}
+
 func (r *removals) hopeless() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

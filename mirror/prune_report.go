@@ -70,6 +70,8 @@ func (p *pruner) finish(ctx context.Context) PruneReport {
 	switch {
 	case p.doc.Running() && p.doc.Run == p.Run:
 		r.Status, r.Exit = "unfinished", ExitStopped
+	case r.RefusedCount > 0 && r.Deleted.Objects == 0 && p.tally.allDenied():
+		r.Status, r.Exit = "refused", ExitBucket
 	case r.RefusedCount > 0:
 		r.Status, r.Exit = "refused", ExitFailed
 	case !p.Apply:
@@ -84,7 +86,7 @@ func (p *pruner) finish(ctx context.Context) PruneReport {
 }
 
 func (p *pruner) keepReport(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	ctx, cancel := lasting(ctx, 3*time.Second)
 	defer cancel()
 	body, err := manifest.EncodeDocument(p.report)
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/bucket/buckettest"
 	"feedmirror/internal/bucket/localstore"
+	"feedmirror/internal/evidence"
 	"feedmirror/internal/fault"
 	"feedmirror/internal/feed/feedsim"
 	"feedmirror/manifest"
@@ -54,6 +55,7 @@ func (w *world) copyOf(t *testing.T) (*world, bucket.Store) {
 // TestARollbackAndAPruneNeverLeadReadersToDeletedFiles stops a rollback before each of its requests
 // and lets a prune come as far as each of its first writes, or to its end, before it goes on.
 func TestARollbackAndAPruneNeverLeadReadersToDeletedFiles(t *testing.T) {
+	tally := evidence.Count(t, "rollback-frozen")
 	origin := comebackWorld(t)
 	w, store := origin.copyOf(t)
 	counter := &frozen{Store: store}
@@ -63,8 +65,8 @@ func TestARollbackAndAPruneNeverLeadReadersToDeletedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved, refused := 0, 0
-	for nth := 1; nth <= counter.calls; nth++ {
-		for _, dies := range []int64{1, 2, 3, 4, 6, 8, 1 << 30} {
+	for at, dies := range []int64{1, 2, 3, 4, 6, 8, 1 << 30} {
+		for _, nth := range requests(counter.calls, at) {
 			w, store := origin.copyOf(t)
 			when := fmt.Sprintf("rollback at request %d, prune to write %d", nth, dies)
 			o := w.decide()
@@ -88,6 +90,7 @@ func TestARollbackAndAPruneNeverLeadReadersToDeletedFiles(t *testing.T) {
 			}
 			w.whole(when + ", resumed")
 			w.settleDecisions(when)
+			tally.Add(1)
 			if t.Failed() {
 				return
 			}

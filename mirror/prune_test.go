@@ -178,7 +178,7 @@ func TestABucketThatRefusesEveryDeleteStaysUsable(t *testing.T) {
 	w, d := pruneWorld(t)
 	w.store = buckettest.NoDelete{Store: w.store}
 	for range 2 {
-		if report := w.prune(1, manifest.KeepRules{Versions: 1}); report.Deleted.Objects != 0 || report.RefusedCount == 0 {
+		if report := w.prune(5, manifest.KeepRules{Versions: 1}); report.Deleted.Objects != 0 || report.RefusedCount == 0 {
 			t.Errorf("deleted %+v, refused %d", report.Deleted, report.RefusedCount)
 		}
 	}

@@ -60,7 +60,14 @@ func (w *worker) tryPublish(ctx context.Context) error {
 	w.fence = false
 	w.moved(change)
 	if change.Moved() {
-		return w.show(ctx)
+		if err := w.show(ctx); err != nil {
+			return err
+		}
+	}
+	if change.Before == nil && change.After != nil {
+		// A retirement that was decided meanwhile found no pointer to swap. It stands since before it
+		// looked, and so it is seen now.
+		return w.obeyPending(ctx)
 	}
 	return nil
 }
@@ -126,6 +133,7 @@ func gatherCandidates(holding manifest.Holding, pointer *state.Pointer, recall f
 // moved takes over what became of the pointer, and tells.
 func (w *worker) moved(change state.Change) {
 	w.pointer = change.After
+	w.committed.moved(w.pointer)
 	if change.After == nil {
 		w.waits(change.Waits)
 		return

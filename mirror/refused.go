@@ -82,7 +82,7 @@ func (w *worker) countRefusal(ctx context.Context, n manifest.Number) error {
 				return context.Cause(ctx)
 			case fault.Is(err, fault.Gone):
 				r.refused[other] = true
-			case fault.Is(err, fault.Transient):
+			case fault.Is(err, fault.Transient), fault.Is(err, fault.NotSubscribed), endsPass(err):
 				return err // no answer is no sign that the others are there
 			}
 			if manifest.MassRefusal(len(r.refused), len(r.chain)) {

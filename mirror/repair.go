@@ -128,18 +128,15 @@ func (r *repairer) run(ctx context.Context, w wounds) error {
 	return nil
 }
 
-// noPrune refuses to work while a prune is under way: what it deletes looks missing.
+// noPrune refuses to work while a prune is under way: what it deletes looks missing. A finished prune
+// leaves its document behind.
 func (r *repairer) noPrune(ctx context.Context) error {
-	_, err := r.Store.Stat(ctx, manifest.PruneKey)
-	switch {
-	case err == nil:
+	prune, _, err := state.LoadPrune(ctx, r.Store)
+	if err == nil && prune.Running() {
 		return &fault.Error{Op: "repair", Object: manifest.PruneKey, Side: fault.SideBucket, Kind: fault.Budget,
-			Err: errors.New("a prune of this bucket is not finished"), Hint: "Repair once it is. If it died, finish it first."}
-	case fault.Is(err, fault.NotFound):
-		return nil
-	default:
-		return err
+			Err: errors.New("a prune of this bucket is not finished"), Hint: "Repair once it is. If it died, finish it with: mirror prune --resume"}
 	}
+	return err
 }
 
 // woundsOf sorts findings by what is to be done about them. Findings about documents that nobody
@@ -234,8 +231,8 @@ type proof struct {
 	err  error      // why nothing was shown
 }
 
-// prove tells right, wrong and missing bytes apart from what cannot be read. Wrong means: twice, of
-// the very same object.
+// prove tells right, wrong and missing bytes apart from what cannot be read. Wrong means: twice the
+// same wrong bytes, of the very same object.
 func prove(ctx context.Context, r bucket.Reader, key string, want manifest.SHA256) proof {
 	first, tag, err := hashObject(ctx, r, key)
 	absent := fault.Is(err, fault.NotFound)
@@ -259,6 +256,8 @@ func prove(ctx context.Context, r bucket.Reader, key string, want manifest.SHA25
 		return proof{good: true, tag: again}
 	case absent || again != tag:
 		return proof{err: errors.New("it changed while it was looked at")}
+	case second != first:
+		return proof{err: errors.New("it was read twice, and had other bytes each time")}
 	}
 	return proof{tag: tag}
 }

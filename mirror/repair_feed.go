@@ -251,11 +251,14 @@ func (r *repairer) attachmentsOf(ctx context.Context, dataset string, pending ma
 			continue
 		}
 		committed, err := state.Recall(ctx, r.Store, dataset, held.Number)
-		if noRecord(err) {
-			continue
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if err != nil {
-			return err
+			for _, d := range pending {
+				d.failed(!noRecord(err), "version %d of %s may name it, and its record cannot be used: %v", held.Number, dataset, err)
+			}
+			continue
 		}
 		named, err := r.named(ctx, committed.Record(), pending)
 		if err != nil {

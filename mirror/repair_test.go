@@ -245,6 +245,18 @@ func TestRepairWaitsForAPrune(t *testing.T) {
 	}
 }
 
+// TestRepairGoesOnAfterAFinishedPrune: the document of a prune stays behind, and means nothing then.
+func TestRepairGoesOnAfterAFinishedPrune(t *testing.T) {
+	w, _ := pruneWorld(t)
+	w.prune(0, keepOne)
+	part := w.pointer(permits).Snapshot[0]
+	w.remove(part)
+	if report := w.repair(map[string]string{part: "feed"}); report.Exit != 0 {
+		t.Errorf("exit %d, findings %+v", report.Exit, report.Findings)
+	}
+	w.restored()
+}
+
 // history keeps older versions of objects in memory, as S3 does.
 type history struct {
 	bucket.Store

@@ -47,11 +47,11 @@ func (r *repairer) wantedRecords(ctx context.Context, dataset string) (map[manif
 	}
 	for _, held := range holding {
 		committed, err := state.Recall(ctx, r.Store, dataset, held.Number)
-		if noRecord(err) {
-			continue
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			return nil, err
+			continue // it names nothing; that it cannot be read is a finding of its own
 		}
 		if previous := committed.Record().PreviousRecord; previous != nil {
 			wanted[previous.Version] = previous.SHA256
@@ -78,16 +78,19 @@ func (r *repairer) version(ctx context.Context, ref versionRef, keys map[string]
 		r.rebuild[ref] = true
 	}
 	committed, err := state.Recall(ctx, r.Store, ref.dataset, ref.number)
-	if noRecord(err) {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
 		for key := range keys {
 			d := &damaged{versionRef: ref, key: key}
-			d.failed(false, "its version has no record that can be used: %v", err)
+			d.failed(!noRecord(err), "its version has no record that can be used: %v", err)
 			r.close(d)
 		}
 		return nil
 	}
-	if err != nil {
-		return err
+	if pruned, err := state.CheckPruned(ctx, r.Store, ref.dataset, ref.number); pruned || err != nil {
+		return err // taken since it was found missing
 	}
 	var fetch []*damaged
 	for _, d := range namedBy(committed.Record()) {

@@ -181,6 +181,8 @@ func (t *tally) finish(ctx context.Context, fatal error) {
 		r.Exit, r.Status = ExitInterrupted, "interrupted"
 	case errors.Is(cause, ErrTerminated):
 		r.Exit, r.Status = ExitTerminated, "interrupted"
+	case fault.Is(fatal, fault.Budget): // such as a lock that a frozen process holds
+		r.Exit, r.Status = ExitStopped, "stopped"
 	case len(r.Failures) > 0:
 		r.Exit, r.Status = ExitFailed, "failed"
 	case t.stopped || errors.Is(cause, ErrBudget):

@@ -87,7 +87,7 @@ func (p *pass) selectTargets(ctx context.Context) ([]target, error) {
 		list = append(list, t)
 	}
 	slices.SortFunc(list, func(a, b target) int { return strings.Compare(a.dataset, b.dataset) })
-	p.tally.update(func(r *Report) { r.Datasets.Seen = len(list) })
+	p.tally.update(func(r *Report) { r.Datasets.Seen = len(list) + p.refusedByName })
 	return list, nil
 }
 
@@ -212,8 +212,14 @@ func (p *pass) askForMissing(ctx context.Context, items map[string]feed.Dataset,
 			continue
 		}
 		delete(targets, id)
-		if item, ok := p.askByName(ctx, id); ok {
+		item, found, err := p.askByName(ctx, id)
+		if err != nil {
+			return err
+		}
+		if found {
 			targets[id] = target{dataset: id, current: item.Current, since: item.PublishedAt, full: true}
+		} else {
+			p.refusedByName++
 		}
 		if cause := ctx.Err(); cause != nil {
 			return cause
@@ -262,14 +268,17 @@ func (p *pass) emptyList(known int) {
 		Hint: "Nothing was changed. Check the subscription of this API key with Ploti."}))
 }
 
-func (p *pass) askByName(ctx context.Context, id string) (feed.Dataset, bool) {
+// askByName reports whether the feed knows a dataset by name. Its error ends the pass.
+func (p *pass) askByName(ctx context.Context, id string) (feed.Dataset, bool, error) {
 	item, err := p.Feed.Dataset(ctx, id)
 	line := p.lineOf(id)
 	line.CheckedAt = p.Now()
 	switch {
 	case err == nil:
 		p.tally.note(Note{Dataset: id, Kind: "not-listed", Message: "the full list lacks it, but the feed still knows it by name"})
-		return item, true
+		return item, true, nil
+	case endsPass(err):
+		return item, false, unfitFeed(err)
 	case fault.Is(err, fault.NotFound):
 		line.State, line.Message = "unknown", "the feed no longer knows it; what is mirrored stays"
 	case fault.Is(err, fault.NotSubscribed):
@@ -277,12 +286,13 @@ func (p *pass) askByName(ctx context.Context, id string) (feed.Dataset, bool) {
 	default:
 		p.tally.fail(failureOf(id, 0, err))
 		p.leave(target{dataset: id, full: true}, "could not be asked for")
-		return feed.Dataset{}, false
+		p.tally.update(func(r *Report) { r.Datasets.Failed++ })
+		return item, false, nil
 	}
 	p.tally.update(func(r *Report) { r.Datasets.NotSubscribed++ })
 	p.tally.note(Note{Dataset: id, Kind: line.State, Message: line.Message})
 	p.settle(line, !p.doubtful)
-	return feed.Dataset{}, false
+	return item, false, nil
 }
 
 // knownDatasets returns the datasets of this filter and shard that the bucket has: those of the
@@ -331,6 +341,12 @@ func (p *pass) settle(line state.Line, finished bool) {
 	if finished {
 		p.finished = append(p.finished, line.Dataset)
 	}
+}
+
+// endsPass reports whether the feed refused the key, or there is none to be had: every other call
+// would meet the same.
+func endsPass(err error) bool {
+	return fault.Is(err, fault.FeedUnfit) || fault.Is(err, fault.Denied) && fault.SideOf(err) == fault.SideFeed
 }
 
 // unfitFeed marks an error of the list of datasets as one of the feed as a whole.

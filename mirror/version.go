@@ -292,14 +292,33 @@ func (c *versionCopy) otherManifest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.body != nil {
-		if _, err := state.KeepOtherManifest(ctx, c.Store, c.target.dataset, c.number, c.body); err != nil {
-			return err
-		}
+	if err := c.keepOtherManifest(ctx); err != nil {
+		return err
 	}
+	held, _ := c.holding.Find(c.number)
+	held.Rewritten = true
+	c.holding = c.holding.With(held)
 	return &fault.Error{Op: "commit version", Object: key, Side: fault.SideFeed, Kind: fault.History,
 		Dataset: c.target.dataset, Version: int64(c.number), Err: fmt.Errorf("history-changed: the feed now serves manifest %s under this number", c.answer.Manifest.SHA256),
 		Hint: "The bucket keeps the first manifest and what it names. Ask Ploti why a published version changed."}
+}
+
+// keepOtherManifest keeps what the feed now serves beside what it served first.
+func (c *versionCopy) keepOtherManifest(ctx context.Context) error {
+	if c.body != nil {
+		_, err := state.KeepOtherManifest(ctx, c.Store, c.target.dataset, c.number, c.body)
+		return err
+	}
+	entry := c.answer.Manifest
+	err := c.fetchManifest(ctx, func(in io.Reader) error {
+		_, err := c.Store.Create(ctx, manifest.OtherManifestKey(c.target.dataset, c.number, entry.SHA256),
+			bucket.Content{Size: entry.Size, SHA256: entry.SHA256, Class: bucket.Document, Body: in})
+		return err
+	})
+	if fault.Is(err, fault.Exists) {
+		return nil // kept by an earlier pass
+	}
+	return err
 }
 
 // copyFiles copies what the manifest names and the bucket lacks: one sequence of files, so that

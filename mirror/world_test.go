@@ -41,11 +41,18 @@ type world struct {
 	damaged bool // on purpose: the invariants are not checked at the end
 	// mirrored is the folder that this one is a copy of, so that it does not count as moved.
 	mirrored string
+	key      func() (string, error) // where the API key is read from; nil: the feed's own
 }
 
 func newWorld(t *testing.T, options feedsim.Options) *world {
 	t.Helper()
 	t.Parallel() // worlds share nothing, and mostly wait for the disk
+	return newWorldAlone(t, options)
+}
+
+// newWorldAlone is a world for a test that measures, and so runs beside no other.
+func newWorldAlone(t *testing.T, options feedsim.Options) *world {
+	t.Helper()
 	clock := feedsim.NewClock(start)
 	options.Seed, options.Clock = 7, clock
 	simulated, err := feedsim.Start(options)
@@ -95,13 +102,13 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 	w.t.Helper()
 	counts := &requestCounts{}
 	client, err := feed.New(feed.Options{
-		BaseURL: w.feed.URL(), Key: func() (string, error) { return w.feed.Key(), nil }, Clock: time.Now,
+		BaseURL: w.feed.URL(), Key: w.readKey, Clock: time.Now,
 		Sleep: w.pause, Counts: &counts.feed,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	store := bucket.WithCounts(bucket.WithRetry(w.store, bucket.Policy{}), &counts.bucket)
+	store := bucket.WithCounts(bucket.WithRetry(w.store, bucket.Policy{Sleep: w.pause}), &counts.bucket)
 	source, err := netclient.New(netclient.Options{HTTP1Only: true, RefuseRedirects: true, Connections: 16})
 	if err != nil {
 		w.t.Fatal(err)
@@ -113,7 +120,7 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 			RebuildWait: 10 * time.Minute, LeaseTTL: time.Minute, OnMajor: manifest.MajorHold, AtOnce: 4},
 		Feed: client, FeedURL: w.feed.URL(), Store: store, StoreURL: "file://" + cmp.Or(w.mirrored, w.dir),
 		Probe: func(ctx context.Context) (bucket.ProbeReport, error) {
-			return bucket.Probe(ctx, w.store, bucket.ProbeOptions{Run: "probe" + manifest.Number(w.runs.Add(1)).Padded()})
+			return bucket.Probe(ctx, w.store, bucket.ProbeOptions{Run: "probe" + manifest.Number(w.runs.Add(1)).Padded(), Sleep: w.pause})
 		},
 		Mover: transfer.New(engine), Manifests: mirror.ManifestReader{Options: engine},
 		Observer: noObserver{}, Log: zerolog.New(w.logs).Level(zerolog.WarnLevel),
@@ -125,6 +132,13 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 		c(&o)
 	}
 	return o
+}
+
+func (w *world) readKey() (string, error) {
+	if w.key != nil {
+		return w.key()
+	}
+	return w.feed.Key(), nil
 }
 
 func full(o *mirror.Options)    { o.Full = true }

@@ -114,10 +114,18 @@ func (v Verified) StoredObjects() []StoredObject { return v.stored }
 type Committed struct {
 	record manifest.Record
 	sum    manifest.SHA256
+	brief  bool // without its files
 }
 
-// Record returns the record that stands.
+// Record returns the record that stands; what Brief returned has none of its files.
 func (c Committed) Record() manifest.Record { return c.record }
+
+// Brief returns the version without its files: all that the rules of publication and the chain ask
+// for. A pass can hold thousands of them. Who publishes one reads its record again.
+func (c Committed) Brief() Committed {
+	c.record.Files, c.record.SourceURL, c.brief = nil, nil, true
+	return c
+}
 
 // SHA256 returns the hash of the record's stored bytes.
 func (c Committed) SHA256() manifest.SHA256 { return c.sum }
@@ -131,6 +139,17 @@ func (c Committed) Candidate(held manifest.Held) manifest.Candidate {
 	}
 }
 
+// verifyRecord looks whether a record stands as it was sent: a store that says yes and keeps other
+// bytes would have a pointer name what nobody can read.
+func verifyRecord(ctx context.Context, r bucket.Reader, key string, body []byte) error {
+	_, err := verifyObject(ctx, r, Object{Key: key, Size: int64(len(body)), SHA256: manifest.SumBytes(body), Streamed: true})
+	if !fault.Is(err, fault.Conflict) {
+		return err
+	}
+	return &fault.Error{Op: "commit version", Object: key, Side: fault.SideBucket, Kind: fault.WrongBytes, Err: err,
+		Hint: "The store keeps other bytes than it was sent: run mirror doctor. Remove this object before the next pass."}
+}
+
 // Commit puts the record of a verified version. Where a record stands already and names the same
 // manifest, that one is the commit, ours or a rival's. Another manifest is a fault.History.
 func Commit(ctx context.Context, docs Documents, v Verified, record manifest.Record) (Committed, error) {
@@ -142,7 +161,10 @@ func Commit(ctx context.Context, docs Documents, v Verified, record manifest.Rec
 		return Committed{}, err
 	}
 	key := manifest.RecordKey(record.Dataset, record.Version)
-	standing, _, err := CreateOnce(ctx, docs, key, body)
+	standing, ours, err := CreateOnce(ctx, docs, key, body)
+	if err == nil && ours {
+		err = verifyRecord(ctx, docs, key, body)
+	}
 	if err != nil {
 		return Committed{}, err
 	}

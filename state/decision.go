@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"feedmirror/internal/bucket"
@@ -71,6 +72,20 @@ func lastDecision(ctx context.Context, r bucket.Reader, dataset string) (string,
 	return last, nil
 }
 
+// HasDecision reports whether a run has written its decision about a dataset. Who then lists the
+// pending ones finds it, unless the pointer obeys it already.
+func HasDecision(ctx context.Context, r bucket.Reader, dataset, run string) (bool, error) {
+	for info, err := range r.List(ctx, manifest.DecisionsPrefix(dataset), "") {
+		if err != nil {
+			return false, err
+		}
+		if strings.HasSuffix(info.Key, "Z-"+run+".json") {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // PendingDecisions returns the decisions about a dataset that its pointer does not obey yet, in
 // the order in which they were made. One older than the newest that the pointer obeys was overtaken.
 func PendingDecisions(ctx context.Context, r bucket.Reader, dataset string, pointer *Pointer) ([]NamedDecision, error) {
@@ -92,6 +107,12 @@ func PendingDecisions(ctx context.Context, r bucket.Reader, dataset string, poin
 		}
 	}
 	return pending, nil
+}
+
+// Retires reports whether the last of the decisions that no pointer obeys leaves the dataset alone.
+// Only where nothing is published do decisions say so by themselves: a pointer says it else.
+func Retires(pending []NamedDecision) bool {
+	return len(pending) > 0 && pending[len(pending)-1].Action == ActionRetire
 }
 
 // moves reports whether a pointer has to obey a decision; others only say something.

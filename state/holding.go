@@ -41,6 +41,8 @@ func note(held *manifest.Held, document string, modified time.Time) {
 		held.Withdrawn = true // until the document was read and says otherwise
 	case "pruned.json":
 		held.Pruned = true
+	default:
+		held.Rewritten = held.Rewritten || manifest.IsOtherManifest(document)
 	}
 }
 

@@ -2,8 +2,10 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 )
@@ -21,6 +23,16 @@ func LoadLayout(ctx context.Context, docs Documents) (*Layout, error) {
 			Hint: "A newer mirror writes this bucket. Upgrade this one."}
 	}
 	return layout, nil
+}
+
+// CheckLocking refuses a bucket whose store ignores conditional writes, unless the operator accepted
+// to be its only writer: a fault.BucketUnfit. A nil layout is fit, since nothing is known of it.
+func (l *Layout) CheckLocking(accepted bool) error {
+	if l == nil || accepted || !l.Guarantees.WeakLocking() {
+		return nil
+	}
+	return &fault.Error{Op: "use bucket", Object: manifest.LayoutKey, Side: fault.SideBucket, Kind: fault.BucketUnfit,
+		Err: errors.New("its store ignores conditional writes: two processes at once can overwrite each other"), Hint: bucket.WeakLockingHint}
 }
 
 // SaveLayout writes the layout of a new or a moved bucket.

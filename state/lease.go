@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,7 +75,10 @@ func (l *Leases) acquire(ctx context.Context, dataset string, dead bucket.Tag) (
 	}
 	h := &Holder{leases: l, key: key, since: now}
 	if err := h.write(ctx, standing, tag, now.Add(l.TTL)); err != nil {
-		if ctx.Err() != nil || hopeless(ctx, err) {
+		if ctx.Err() != nil {
+			return nil, errors.Join(err, h.abandon(ctx))
+		}
+		if hopeless(ctx, err) {
 			return nil, err
 		}
 		// A rival may have won, or our own write landed although its answer was lost.
@@ -88,6 +92,30 @@ func (l *Leases) acquire(ctx context.Context, dataset string, dead bucket.Tag) (
 		h.lease, h.tag = winner, tag
 	}
 	return h, nil
+}
+
+// abandonLimit bounds what is done about a lease after its context ended.
+const abandonLimit = 3 * time.Second
+
+// abandon gives back a lease whose write was cut off when ctx ended: the request may have arrived, or
+// arrive yet. Writing over what stands makes it too late.
+func (h *Holder) abandon(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonLimit)
+	defer cancel()
+	standing, tag, err := Read[Lease](ctx, h.leases.Docs, h.key)
+	if err != nil {
+		return err
+	}
+	h.lease, h.tag = standing, tag
+	if h.taken() { // whatever was sent expected another document
+		return nil
+	}
+	return h.Release(ctx)
+}
+
+// taken reports whether the lease that was last read is another run's.
+func (h *Holder) taken() bool {
+	return h.lease != nil && h.lease.Owner != h.leases.Owner && h.leases.Now().Before(h.lease.Until)
 }
 
 // Holder is a lease in hand.
@@ -130,6 +158,9 @@ func (h *Holder) Keep(ctx context.Context) (work context.Context, stop func()) {
 			case <-work.Done():
 				return
 			case <-ticker.C:
+				if over(quit) || work.Err() != nil { // where both are due, a lease is not renewed before it is given back
+					return
+				}
 			}
 			err := h.write(work, h.lease, h.tag, h.leases.Now().Add(h.leases.TTL))
 			switch {
@@ -147,6 +178,15 @@ func (h *Holder) Keep(ctx context.Context) (work context.Context, stop func()) {
 	return work, func() { close(quit); <-done; cancel(context.Canceled) }
 }
 
+func over(quit <-chan struct{}) bool {
+	select {
+	case <-quit:
+		return true
+	default:
+		return false
+	}
+}
+
 // reread reports whether the lease that stands is still ours: a renewal whose answer was lost.
 func (h *Holder) reread(ctx context.Context) bool {
 	standing, tag, err := Read[Lease](ctx, h.leases.Docs, h.key)
@@ -158,9 +198,18 @@ func (h *Holder) reread(ctx context.Context) bool {
 }
 
 // Release gives the lease back by writing it expired; it is never deleted, since some buckets
-// refuse deletes. A lease that was lost meanwhile is left alone.
+// refuse deletes. A lease that was lost meanwhile is left alone. One that was renewed by a request
+// whose answer nobody waited for is still ours.
 func (h *Holder) Release(ctx context.Context) error {
 	err := h.write(ctx, h.lease, h.tag, h.leases.Now().Add(-time.Second))
+	if !fault.Is(err, fault.Conflict) || !h.reread(ctx) {
+		return keepUnlessConflict(err)
+	}
+	return keepUnlessConflict(h.write(ctx, h.lease, h.tag, h.leases.Now().Add(-time.Second)))
+}
+
+// keepUnlessConflict drops what says that somebody else holds the lease.
+func keepUnlessConflict(err error) error {
 	if fault.Is(err, fault.Conflict) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 )
@@ -57,7 +58,7 @@ func Publish(ctx context.Context, docs Documents, pause Pause, p Publication) (C
 		}
 		target, hold := manifest.NextPublication(publishedOf(standing), p.candidates(), p.OnMajor)
 		waits = hold
-		return p.next(standing, target, hold, ActionPublish)
+		return p.next(ctx, docs, standing, target, hold, ActionPublish)
 	})
 	if err == nil && change.After == nil {
 		change.Waits = waits
@@ -72,7 +73,7 @@ func (p Publication) Approve(ctx context.Context, docs Documents, pause Pause, k
 			return nil, nil //nolint:nilnil // obeyed already, or a later one is
 		}
 		target, hold := manifest.Approve(publishedOf(standing), decision.Hold, p.candidates(), p.OnMajor)
-		next, err := p.next(standing, target, hold, ActionApprove)
+		next, err := p.next(ctx, docs, standing, target, hold, ActionApprove)
 		if err != nil {
 			return nil, err
 		}
@@ -117,14 +118,11 @@ func (p Publication) Rollback(ctx context.Context, docs Documents, pause Pause, 
 	})
 }
 
-// Retire carries out a decision to leave a dataset alone. Its readers stay where they are.
+// Retire carries out a decision to leave a dataset alone. Its readers stay where they are. Where
+// nothing is published there is nothing to write: the decision says it, until there is a pointer.
 func (p Publication) Retire(ctx context.Context, docs Documents, pause Pause, key string) (Change, error) {
 	return p.swap(ctx, docs, pause, func(standing *Pointer) (*Pointer, error) {
-		if standing == nil {
-			return nil, &fault.Error{Op: "retire", Object: p.Dataset, Side: fault.SideBucket, Kind: fault.NotFound,
-				Err: fmt.Errorf("nothing is published yet")}
-		}
-		if slices.Contains(standing.Decisions, key) {
+		if standing == nil || slices.Contains(standing.Decisions, key) {
 			return nil, nil //nolint:nilnil // obeyed already
 		}
 		next := clonePointer(standing)
@@ -157,7 +155,7 @@ func (p Publication) candidates() []manifest.Candidate {
 }
 
 // next returns the pointer that should stand, or nil when the one that stands says it already.
-func (p Publication) next(standing *Pointer, target manifest.Number, hold *manifest.Hold, by Action) (*Pointer, error) {
+func (p Publication) next(ctx context.Context, r bucket.Reader, standing *Pointer, target manifest.Number, hold *manifest.Hold, by Action) (*Pointer, error) {
 	var next *Pointer
 	switch {
 	case target != 0:
@@ -168,7 +166,11 @@ func (p Publication) next(standing *Pointer, target manifest.Number, hold *manif
 		if standing != nil && standing.Version >= target {
 			return nil, fmt.Errorf("publish %s: version %d is not above the published %d", p.Dataset, target, standing.Version)
 		}
-		next = p.pointTo(standing, p.Committed[at], by)
+		whole, err := p.Committed[at].whole(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		next = p.pointTo(standing, whole, by)
 	case standing == nil:
 		return nil, nil //nolint:nilnil // all that is committed is held; there is no pointer to say so
 	default:
@@ -181,6 +183,20 @@ func (p Publication) next(standing *Pointer, target manifest.Number, hold *manif
 		return nil, nil //nolint:nilnil // it says so already
 	}
 	return next, nil
+}
+
+// whole returns a version with its files. A record that says something else than before is a
+// fault.Conflict: records are never replaced.
+func (c Committed) whole(ctx context.Context, r bucket.Reader) (Committed, error) {
+	if !c.brief {
+		return c, nil
+	}
+	again, err := Recall(ctx, r, c.record.Dataset, c.record.Version)
+	if err == nil && again.sum != c.sum {
+		err = &fault.Error{Op: "read record", Object: manifest.RecordKey(c.record.Dataset, c.record.Version), Side: fault.SideBucket, Kind: fault.Conflict,
+			Err: errors.New("it was replaced while it was read"), Hint: "Records are never replaced. Find out who writes to this bucket beside the mirror."}
+	}
+	return again, err
 }
 
 func (p Publication) heldSince(standing *Pointer, hold *manifest.Hold) *Held {
@@ -202,14 +218,14 @@ func (p Publication) pointTo(standing *Pointer, c Committed, by Action) *Pointer
 		Manifest: record.Manifest, Snapshot: []string{},
 	}
 	if standing != nil {
-		next.PreviousVersion, next.Decisions = standing.Version, slices.Clone(standing.Decisions)
-		next.Left, next.Move = slices.Clone(standing.Left), standing.moves()+1
-		if standing.Version == next.Version { // only pinned: readers stay
-			next.Move, next.MovedAt, next.MovedBy = standing.moves(), standing.MovedAt, standing.MovedBy
+		next.Decisions, next.Left, next.Retired = slices.Clone(standing.Decisions), slices.Clone(standing.Left), standing.Retired
+		if standing.Version == next.Version { // readers are there already: a rollback that is decided twice
+			next.PreviousVersion, next.MovedAt = standing.PreviousVersion, standing.MovedAt
+			next.Move, next.MovedBy = standing.moves(), standing.MovedBy
 		} else {
+			next.PreviousVersion, next.Move = standing.Version, standing.moves()+1
 			next.leave(standing, p.Now)
 		}
-		next.Retired = standing.Retired
 	}
 	for _, file := range record.Files {
 		switch file.Kind {

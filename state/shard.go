@@ -54,6 +54,9 @@ type Owed struct {
 	Full    bool      `json:"full,omitempty"` // compare the whole chain, not only what is new
 	Since   time.Time `json:"since"`
 	Run     string    `json:"run"`
+	// Decision tells that the run is an operator's command, which writes its decision after this.
+	// Until that stands the debt is not paid, whoever looked at the dataset meanwhile.
+	Decision bool `json:"decision,omitempty"`
 }
 
 // Recent is a version that is settled, inside the overlap of two passes.
@@ -65,23 +68,41 @@ type Recent struct {
 
 // Line is what the last pass knew of a dataset.
 type Line struct {
-	Dataset     string            `json:"dataset"`
-	State       string            `json:"state"` // ok, held, withdrawn, failed, owed, retired, not-subscribed, unknown
-	Published   manifest.Number   `json:"published"`
-	Newest      manifest.Number   `json:"newest"`      // highest committed
-	Waiting     int               `json:"waiting"`     // committed versions above the published one
-	FeedCurrent manifest.Number   `json:"feedCurrent"` // as the feed said when it was last asked
-	FeedSince   *time.Time        `json:"feedSince,omitempty"`
-	Schema      string            `json:"schema,omitempty"`
-	PublishedAt *time.Time        `json:"publishedAt,omitempty"`
-	Held        *Held             `json:"held,omitempty"`
-	Withdrawn   bool              `json:"withdrawn,omitempty"`
-	Pinned      bool              `json:"pinned,omitempty"`
-	Message     string            `json:"message,omitempty"`
-	Table       string            `json:"table,omitempty"`   // why engines see no table of it, or a stale one
-	Expired     []manifest.Number `json:"expired,omitempty"` // held versions that the feed no longer has, by its retention
-	CheckedAt   time.Time         `json:"checkedAt"`
+	Dataset     string          `json:"dataset"`
+	State       string          `json:"state"` // ok, held, withdrawn, failed, owed, retired, not-subscribed, unknown
+	Published   manifest.Number `json:"published"`
+	Newest      manifest.Number `json:"newest"`      // highest committed
+	Waiting     int             `json:"waiting"`     // committed versions above the published one
+	FeedCurrent manifest.Number `json:"feedCurrent"` // as the feed said when it was last asked
+	FeedSince   *time.Time      `json:"feedSince,omitempty"`
+	Schema      string          `json:"schema,omitempty"`
+	PublishedAt *time.Time      `json:"publishedAt,omitempty"`
+	Held        *Held           `json:"held,omitempty"`
+	Withdrawn   bool            `json:"withdrawn,omitempty"`
+	Pinned      bool            `json:"pinned,omitempty"`
+	Message     string          `json:"message,omitempty"`
+	Table       string          `json:"table,omitempty"`         // why engines see no table of it, or a stale one
+	Expired     Ranges          `json:"expiredRanges,omitempty"` // committed versions that the feed no longer has, by its retention
+	Notices     []Notice        `json:"notices,omitempty"`       // at most one of a kind
+	CheckedAt   time.Time       `json:"checkedAt"`
 }
+
+// Notice is what a person should know of a dataset although nothing waits for it.
+type Notice struct {
+	Kind     string          `json:"kind"`     // history-changed, feed-behind
+	Version  manifest.Number `json:"version"`  // the highest that it is about
+	Versions int             `json:"versions"` // how many it is about
+	Message  string          `json:"message"`
+}
+
+// idleAfter is for how long runs with other settings have to go on without a shard's document
+// before it counts as one that nobody uses any more.
+const idleAfter = 14 * 24 * time.Hour
+
+// Idle reports whether nobody uses the document any more: its filter, shard or history mode was
+// given up, and runs with others went on. newest is the last attempt of all documents of the
+// bucket. What an idle document owes counts nowhere, until a run with its settings takes it up.
+func (s *Shard) Idle(newest time.Time) bool { return newest.Sub(s.LastAttempt) > idleAfter }
 
 // LoadShard returns a shard's document and its tag, or nil when there was no pass yet.
 func LoadShard(ctx context.Context, r bucket.Reader, id ShardID) (*Shard, bucket.Tag, error) {
@@ -154,6 +175,9 @@ func (p Progress) mergeOwed(standing *Shard) []Owed {
 			switch {
 			case at >= 0 && !p.saw(owed): // added since: it stays, so that only who sees it pays it
 				owed.Full = owed.Full || merged[at].Full
+				merged[at] = owed
+			case at >= 0 && owed.Decision: // seen, but not paid: it stays what it is
+				owed.Full, owed.Reason = owed.Full || merged[at].Full, merged[at].Reason
 				merged[at] = owed
 			case at < 0 && (!finished[owed.Dataset] || !p.saw(owed)):
 				merged = append(merged, owed)

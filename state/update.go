@@ -84,6 +84,9 @@ func UpdateFrom[T any, P revised[T]](ctx context.Context, docs Documents, pause 
 			return nil, tag, err
 		}
 	}
+	if !fault.Is(last, fault.Conflict) && !fault.Is(last, fault.Contended) {
+		return nil, tag, last // nobody was in the way: the store failed each time
+	}
 	return nil, tag, &fault.Error{Op: "swap document", Object: key, Side: fault.SideBucket, Kind: fault.Conflict, Err: last,
 		Hint: "Another process keeps changing it, or the store does not honour conditional writes: run mirror doctor."}
 }
@@ -103,7 +106,7 @@ func hopeless(ctx context.Context, err error) bool {
 		return true
 	}
 	switch fault.KindOf(err) {
-	case fault.Denied, fault.BucketUnfit, fault.NoSpace, fault.Usage, fault.Unsupported:
+	case fault.Denied, fault.BucketUnfit, fault.NoSpace, fault.Usage, fault.Unsupported, fault.Budget:
 		return true
 	}
 	return false

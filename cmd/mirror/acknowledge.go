@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
 	"feedmirror/internal/config"
 	"feedmirror/internal/fault"
+	"feedmirror/internal/telemetry"
 	"feedmirror/mirror"
-	"feedmirror/state"
 )
 
 type acknowledgeCommand struct {
@@ -50,7 +49,7 @@ func (c *acknowledgeCommand) Run(ctx context.Context, env environment) (int, err
 		return 0, err
 	}
 	defer store.Close() //nolint:errcheck // nothing is buffered in a store
-	if _, err := state.LoadLayout(ctx, store); err != nil {
+	if err := a.checkLayout(ctx, store); err != nil {
 		return 0, err
 	}
 	decision, err := mirror.Acknowledge(ctx, mirror.DecideOptions{
@@ -62,7 +61,7 @@ func (c *acknowledgeCommand) Run(ctx context.Context, env environment) (int, err
 	if a.settings.Output == config.OutputJSON {
 		return mirror.ExitDone, printJSON(env, decision)
 	}
-	fmt.Fprintf(env.out, "acknowledged  %s  %s %s\n", decision.Finding.ID, decision.Finding.Kind, decision.Finding.Key)
+	telemetry.Linef(env.out, "acknowledged  %s  %s %s\n", decision.Finding.ID, decision.Finding.Kind, decision.Finding.Key)
 	return mirror.ExitDone, nil
 }
 

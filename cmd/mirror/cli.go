@@ -13,6 +13,7 @@ import (
 
 	"feedmirror/internal/config"
 	"feedmirror/internal/fault"
+	"feedmirror/internal/telemetry"
 	"feedmirror/mirror"
 )
 
@@ -79,6 +80,7 @@ type command interface {
 // run parses a command line, runs its command and returns the exit code.
 func run(ctx context.Context, args []string, env environment) int {
 	exit := -1
+	env.out = telemetry.NewPlain(env.out) // nothing that is printed steers a terminal, whoever wrote it
 	cli := new(commands)
 	parser, err := kong.New(cli, kong.Name("mirror"), kong.Description(description), kong.Writers(env.out, env.err),
 		kong.Exit(func(code int) { exit = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
@@ -130,9 +132,9 @@ func causeOf(ctx context.Context, err error) error {
 // fail prints each problem with what to do about it, and returns the exit code.
 func fail(env environment, err error) int {
 	for _, problem := range problemsOf(err) {
-		fmt.Fprintf(env.err, "mirror: %s\n", fault.RedactText(problem.Error()))
+		telemetry.Linef(env.err, "mirror: %s\n", fault.RedactText(problem.Error()))
 		if hint := hintOf(problem); hint != "" {
-			fmt.Fprintf(env.err, "        %s\n", hint)
+			telemetry.Linef(env.err, "        %s\n", hint)
 		}
 	}
 	return exitCode(err)

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os/user"
 
 	"feedmirror/internal/config"
+	"feedmirror/internal/telemetry"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
 	"feedmirror/state"
@@ -48,6 +50,7 @@ type rollbackCommand struct {
 // Help is printed below the flags' list.
 func (rollbackCommand) Help() string {
 	return `Readers are moved to VERSION at once and stay there, while newer versions are still copied. mirror approve moves them on.
+A version above theirs that they never had, and that waits for an approval, is refused.
 
 Example:
   mirror rollback ds_orange_fl_building_permits 42 --bucket file:///srv/feeds --reason 'wrong geometry in 43'`
@@ -91,7 +94,7 @@ func decide(ctx context.Context, env environment, flags any, reason, dataset str
 		return 0, err
 	}
 	defer store.Close() //nolint:errcheck // nothing is buffered in a store
-	if _, err := state.LoadLayout(ctx, store); err != nil {
+	if err := a.checkLayout(ctx, store); err != nil {
 		return 0, err
 	}
 	change, err := carryOut(ctx, mirror.DecideOptions{
@@ -101,25 +104,42 @@ func decide(ctx context.Context, env environment, flags any, reason, dataset str
 	if err != nil {
 		return 0, err
 	}
-	if a.settings.Output == config.OutputJSON {
-		return mirror.ExitDone, printJSON(env, change.After)
-	}
 	after := change.After
-	fmt.Fprintf(env.out, "%s now reads version %d (schema %s)", dataset, after.Version, after.SchemaVersion)
+	if after == nil { // nothing is published: the decision alone says it
+		after = &state.Pointer{Dataset: dataset, Retired: carriesRetirement(flags)}
+	}
+	if a.settings.Output == config.OutputJSON {
+		return mirror.ExitDone, printJSON(env, after)
+	}
+	if change.After == nil {
+		printUnpublished(env.out, dataset, after.Retired)
+		return mirror.ExitDone, nil
+	}
+	telemetry.Linef(env.out, "%s now reads version %d (schema %s)", dataset, after.Version, after.SchemaVersion)
 	if change.Before != nil && change.Before.Version != after.Version {
-		fmt.Fprintf(env.out, ", before it was %d", change.Before.Version)
+		telemetry.Linef(env.out, ", before it was %d", change.Before.Version)
 	}
 	fmt.Fprintln(env.out)
 	if after.Held != nil {
-		fmt.Fprintf(env.out, "version %d is held (%s)\n", after.Held.Version, after.Held.Reason)
+		telemetry.Linef(env.out, "version %d is held (%s)\n", after.Held.Version, after.Held.Reason)
 	}
 	if after.Retired {
-		fmt.Fprintf(env.out, "it is retired: no pass asks the feed about it until: mirror approve %s\n", dataset)
+		telemetry.Linef(env.out, "it is retired: no pass asks the feed about it until: mirror approve %s\n", dataset)
 	}
 	if after.Pinned {
-		fmt.Fprintf(env.out, "it stays there until: mirror approve %s\n", dataset)
+		telemetry.Linef(env.out, "it stays there until: mirror approve %s\n", dataset)
 	}
 	return mirror.ExitDone, nil
+}
+
+func carriesRetirement(flags any) bool { _, ok := flags.(*retireCommand); return ok }
+
+func printUnpublished(out io.Writer, dataset string, retired bool) {
+	if retired {
+		telemetry.Linef(out, "%s is retired; nothing of it was published. No pass asks the feed about it until: mirror approve %s\n", dataset, dataset)
+		return
+	}
+	telemetry.Linef(out, "%s is taken up again; the next pass publishes what it can\n", dataset)
 }
 
 func who(host string) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -46,10 +47,58 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	}
 }
 
+var (
+	claimedTest = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+	testFunc    = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(t \*testing\.T\)`)
+)
+
+// TestClaimsOfSecurityNameTestsThatExist: a claim whose test went away is none any more.
+func TestClaimsOfSecurityNameTestsThatExist(t *testing.T) {
+	exist := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range testFunc.FindAllSubmatch(text, -1) {
+			exist[string(match[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := claimedTest.FindAllSubmatch(text, -1)
+	for _, claim := range claims {
+		if !exist[string(claim[1])] {
+			t.Errorf("SECURITY.md names %s, which is no test", claim[1])
+		}
+	}
+	if len(claims) < 30 {
+		t.Errorf("only %d tests are named: is the pattern still right?", len(claims))
+	}
+}
+
+// TestTheImageRunsWithoutRights: the user is a number, so that a cluster can see that it is not root.
+func TestTheImageRunsWithoutRights(t *testing.T) {
+	text, err := os.ReadFile("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := regexp.MustCompile(`(?m)^USER ([1-9][0-9]*):([1-9][0-9]*)$`).FindAll(text, -1)
+	if len(user) != 1 || strings.LastIndex(string(text), "\nUSER ") < strings.LastIndex(string(text), "\nFROM ") {
+		t.Errorf("the last stage names the users %q", user)
+	}
+}
+
 func documents(t *testing.T) []string {
 	t.Helper()
 	var files []string
-	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../deploy/*.md"} {
+	for _, pattern := range []string{"../../README.md", "../../SECURITY.md", "../../docs/*.md", "../../deploy/*.md"} {
 		matches, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

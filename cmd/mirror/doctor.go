@@ -32,6 +32,7 @@ type diagnosis struct {
 	Exit   int                `json:"exit"`
 	Probe  bucket.ProbeReport `json:"probe"`
 	Policy string             `json:"leastPolicy"`
+	More   []report.Role      `json:"moreRights,omitempty"`
 }
 
 // Run implements command.
@@ -47,11 +48,14 @@ func (c *doctorCommand) Run(ctx context.Context, env environment) (int, error) {
 		return 0, err
 	}
 	d := diagnosis{Fit: true, Probe: probe}
-	unfit := probe.Unfit()
+	unfit := probe.Unfit(a.settings.AcceptWeakLocking)
 	if unfit != nil {
 		d.Fit, d.Exit = false, mirror.ExitBucket
 	}
 	if d.Policy, err = report.LeastPolicy(a.settings.Bucket); err != nil {
+		return 0, err
+	}
+	if d.More, err = report.MoreRights(a.settings.Bucket); err != nil {
 		return 0, err
 	}
 	if a.settings.Output == config.OutputJSON {
@@ -77,9 +81,15 @@ func printDiagnosis(out io.Writer, d diagnosis) error {
 	for _, key := range d.Probe.Leftovers {
 		fmt.Fprintf(out, "left behind: %s\n", key)
 	}
-	if d.Fit {
+	switch {
+	case d.Fit && d.Probe.Observed.WeakLocking():
+		fmt.Fprintf(out, "\nnote: %s.\n", mirror.WeakLockingRules)
+	case d.Fit:
 		fmt.Fprintln(out, "\nThis bucket keeps the promises that the mirror rests on.")
 	}
 	_, err := fmt.Fprintf(out, "\nThe least rights that the mirror needs here:\n%s\n", d.Policy)
+	for _, role := range d.More {
+		fmt.Fprintf(out, "beside them, for %s: %s\n", role.Command, role.Rights)
+	}
 	return err
 }

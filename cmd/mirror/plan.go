@@ -71,18 +71,18 @@ func printPlan(out io.Writer, plan mirror.Plan) error {
 			if v.Action != "copy" {
 				size = "the feed no longer has it"
 			}
-			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d\t%s\n", dataset.Dataset, v.Version, v.Action, v.Schema, v.Files, size)
+			telemetry.Linef(table, "%s\t%d\t%s\t%s\t%d\t%s\n", dataset.Dataset, v.Version, v.Action, v.Schema, v.Files, size)
 		}
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print plan: %w", err)
 	}
 	for _, failure := range plan.Failures {
-		fmt.Fprintf(out, "failed  %s: %s\n", subject(failure.Dataset, failure.Version), failure.Message)
+		telemetry.Linef(out, "failed  %s: %s\n", subject(failure.Dataset, failure.Version), failure.Message)
 	}
-	fmt.Fprintf(out, "%s pass: %d datasets to change, %d files, %s; %d attachments need no copy of their own\n",
+	telemetry.Linef(out, "%s pass: %d datasets to change, %d files, %s; %d attachments need no copy of their own\n",
 		plan.Pass, len(plan.Datasets), plan.Total.Files, telemetry.FormatBytes(plan.Total.Bytes), plan.Total.Deduplicated)
-	fmt.Fprintf(out, "requests for it: %d for links, %d downloads, %d bucket writes\n", plan.Requests.Links, plan.Requests.Source, plan.Requests.BucketWrite)
+	telemetry.Linef(out, "requests for it: %d for links, %d downloads, %d bucket writes\n", plan.Requests.Links, plan.Requests.Source, plan.Requests.BucketWrite)
 	return nil
 }
 

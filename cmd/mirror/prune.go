@@ -41,7 +41,7 @@ Examples:
   mirror prune --bucket file:///srv/feeds --resume
   mirror prune --bucket file:///srv/feeds --uncommitted ds_orange_fl_zoning 43
 
-Records stay, and say what was published. Exit code 1 says that deletes were refused, 6 that the prune is unfinished.`
+Records stay, and say what was published. Exit code 1 says that deletes were refused, 5 that the right to delete is missing, 6 that the prune is unfinished.`
 }
 
 // Run implements command.
@@ -103,7 +103,7 @@ func (c *pruneCommand) problem() string {
 
 func (c *pruneCommand) options(a *app, store bucket.Store, grace time.Duration) mirror.PruneOptions {
 	return mirror.PruneOptions{
-		Store: store, Filter: c.Datasets, Apply: c.Apply, LeaseTTL: a.settings.LeaseTTL, Run: a.run, Host: a.host, Tool: "mirror " + version,
+		Store: store, Filter: c.Datasets, Apply: c.Apply, AcceptWeakLocking: a.settings.AcceptWeakLocking, LeaseTTL: a.settings.LeaseTTL, Run: a.run, Host: a.host, Tool: "mirror " + version,
 		Rules: manifest.KeepRules{Versions: c.KeepVersions, Days: c.KeepDays, Majors: c.KeepMajors, Grace: grace},
 		Now:   a.now, Pause: pause, Stage: func(text string) { a.progress.Stage("prune", text) },
 	}
@@ -122,22 +122,22 @@ func (c *pruneCommand) carryOut(ctx context.Context, o mirror.PruneOptions) (mir
 
 func printPrune(out io.Writer, r mirror.PruneReport) {
 	for _, v := range r.Versions {
-		fmt.Fprintf(out, "prune   %s version %d: %d files, %s; %s\n", v.Dataset, v.Version, v.Objects, telemetry.FormatBytes(v.Bytes), v.Why)
+		telemetry.Linef(out, "prune   %s version %d: %d files, %s; %s\n", v.Dataset, v.Version, v.Objects, telemetry.FormatBytes(v.Bytes), v.Why)
 	}
 	for _, v := range r.Kept {
-		fmt.Fprintf(out, "keep    %s version %d: %s\n", v.Dataset, v.Version, v.Why)
+		telemetry.Linef(out, "keep    %s version %d: %s\n", v.Dataset, v.Version, v.Why)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(out, "note    %s: %s\n", pruneSubject(note), note.Message)
+		telemetry.Linef(out, "note    %s: %s\n", pruneSubject(note), note.Message)
 	}
 	for _, f := range r.Refused {
-		fmt.Fprintf(out, "refused %s: %s\n", f.Object, f.Message)
+		telemetry.Linef(out, "refused %s: %s\n", f.Object, f.Message)
 	}
 	if more := r.RefusedCount - int64(len(r.Refused)); more > 0 {
-		fmt.Fprintf(out, "refused %d more\n", more)
+		telemetry.Linef(out, "refused %d more\n", more)
 	}
 	total := r.Total()
-	fmt.Fprintf(out, "%s: %d versions, %d attachments (%s), %d old reports; %d objects, %s in all\n", r.Status, len(r.Versions),
+	telemetry.Linef(out, "%s: %d versions, %d attachments (%s), %d old reports; %d objects, %s in all\n", r.Status, len(r.Versions),
 		r.Attachments.Objects, telemetry.FormatBytes(r.Attachments.Bytes), r.Reports.Objects, total.Objects, telemetry.FormatBytes(total.Bytes))
 	if r.More {
 		fmt.Fprintln(out, "there are more attachments to delete than one prune takes; the next one goes on")
@@ -146,7 +146,7 @@ func printPrune(out io.Writer, r mirror.PruneReport) {
 		fmt.Fprintln(out, "nothing was deleted; --apply does it")
 		return
 	}
-	fmt.Fprintf(out, "deleted %d objects, %s; %d deletes were refused\n", r.Deleted.Objects, telemetry.FormatBytes(r.Deleted.Bytes), r.RefusedCount)
+	telemetry.Linef(out, "deleted %d objects, %s; %d deletes were refused\n", r.Deleted.Objects, telemetry.FormatBytes(r.Deleted.Bytes), r.RefusedCount)
 }
 
 func pruneSubject(note mirror.Note) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"feedmirror/internal/config"
 	"feedmirror/internal/report"
+	"feedmirror/internal/telemetry"
 	"feedmirror/mirror"
 	"feedmirror/state"
 )
@@ -71,23 +73,49 @@ func printStatus(out io.Writer, status report.Status) error {
 	}
 	for _, d := range status.Datasets {
 		if d.Next != "" {
-			fmt.Fprintf(out, "next: %s    (%s)\n", d.Next, d.State)
+			telemetry.Linef(out, "next: %s    (%s)\n", d.Next, d.State)
 		}
 	}
+	printNotices(out, status)
 	for _, shard := range status.Shards {
-		success := "never"
-		if shard.LastSuccess != nil {
-			success = ago(status.At, *shard.LastSuccess)
-		}
-		fmt.Fprintf(out, "last pass %s (exit %d), last success %s\n", ago(status.At, shard.LastAttempt), shard.LastExit, success)
-		if shard.Owed > 0 {
-			fmt.Fprintf(out, "the next pass looks again at: %s\n", listOf(shard.OwedSome, shard.Owed))
-		}
+		printShard(out, status, shard)
 	}
 	for _, dataset := range status.LeftOut {
-		fmt.Fprintf(out, "subscribed, but left out by --datasets: %s\n", dataset)
+		telemetry.Linef(out, "subscribed, but left out by --datasets: %s\n", dataset)
 	}
 	return nil
+}
+
+func printNotices(out io.Writer, status report.Status) {
+	for _, d := range status.Datasets {
+		for _, notice := range d.Notices {
+			others := ""
+			if notice.Versions > 1 {
+				others = fmt.Sprintf(" and %d below it", notice.Versions-1)
+			}
+			telemetry.Linef(out, "note: %s version %d%s: %s: %s\n", d.Dataset, notice.Version, others, notice.Kind, notice.Message)
+		}
+	}
+	if p := status.Prune; p != nil {
+		telemetry.Linef(out, "prune %s: %d versions, by run %s on %s, last sign of life %s; if it died: %s\n",
+			p.State, p.Versions, p.Run, p.Host, ago(status.At, p.At), p.Next)
+	}
+}
+
+func printShard(out io.Writer, status report.Status, shard report.ShardStatus) {
+	if shard.Idle {
+		telemetry.Linef(out, "not used for %s: %s (--datasets %s, --history %s); the %d datasets that it owes do not count\n",
+			shortDuration(status.At.Sub(shard.LastAttempt)), shard.Key, cmp.Or(strings.Join(shard.Filter, ","), "all"), shard.History, shard.Owed)
+		return
+	}
+	success := "never"
+	if shard.LastSuccess != nil {
+		success = ago(status.At, *shard.LastSuccess)
+	}
+	telemetry.Linef(out, "last pass %s (exit %d), last success %s\n", ago(status.At, shard.LastAttempt), shard.LastExit, success)
+	if shard.Owed > 0 {
+		telemetry.Linef(out, "the next pass looks again at: %s\n", listOf(shard.OwedSome, shard.Owed))
+	}
 }
 
 func printDatasets(out io.Writer, status report.Status) error {
@@ -95,7 +123,7 @@ func printDatasets(out io.Writer, status report.Status) error {
 	table := tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "DATASET\tSTATE\tPUBLISHED\tMIRRORED\tFEED\tSCHEMA\tLAG\tWHAT")
 	for _, d := range status.Datasets {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Dataset, d.State, number(int64(d.Published)), number(int64(d.Newest)),
+		telemetry.Linef(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Dataset, d.State, number(int64(d.Published)), number(int64(d.Newest)),
 			number(int64(d.FeedCurrent)), d.Schema, lagText(d.Lag), d.Message)
 	}
 	if err := table.Flush(); err != nil {

@@ -53,31 +53,31 @@ func (c *syncCommand) Run(ctx context.Context, env environment) (int, error) {
 
 // printReport prints a pass for people: what happened, what waits, what went wrong, what to type.
 func printReport(out io.Writer, r mirror.Report) {
-	fmt.Fprintf(out, "%s pass: %s in %s\n", r.Pass, r.Status, (time.Duration(r.Seconds * float64(time.Second))).Round(time.Millisecond))
+	telemetry.Linef(out, "%s pass: %s in %s\n", r.Pass, r.Status, (time.Duration(r.Seconds * float64(time.Second))).Round(time.Millisecond))
 	if r.Status != "refused" {
 		printCounts(out, r)
 	}
 	for _, held := range r.Held {
-		fmt.Fprintf(out, "held    %s version %d (%s): %s\n", held.Dataset, held.Version, held.Reason, held.Next)
+		telemetry.Linef(out, "held    %s version %d (%s): %s\n", held.Dataset, held.Version, held.Reason, held.Next)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(out, "note    %s: %s\n", subject(note.Dataset, note.Version), note.Message)
+		telemetry.Linef(out, "note    %s: %s\n", subject(note.Dataset, note.Version), note.Message)
 	}
 	for _, failure := range r.Failures {
-		fmt.Fprintf(out, "failed  %s: %s\n", subject(failure.Dataset, failure.Version), failure.Message)
+		telemetry.Linef(out, "failed  %s: %s\n", subject(failure.Dataset, failure.Version), failure.Message)
 		if failure.Hint != "" {
-			fmt.Fprintf(out, "        %s\n", failure.Hint)
+			telemetry.Linef(out, "        %s\n", failure.Hint)
 		}
 	}
 }
 
 func printCounts(out io.Writer, r mirror.Report) {
-	fmt.Fprintf(out, "  datasets  %d looked at, %d changed, %d failed, %d owed\n", r.Datasets.Seen, r.Datasets.Changed, r.Datasets.Failed, r.Datasets.Owed)
-	fmt.Fprintf(out, "  versions  %d committed, %d published, %d gone at the feed\n", r.Versions.Committed, r.Versions.Published, r.Versions.Gone)
-	fmt.Fprintf(out, "  files     %d copied (%s), %d there already, %d failed; %s saved by deduplication\n",
+	telemetry.Linef(out, "  datasets  %d looked at, %d changed, %d failed, %d owed\n", r.Datasets.Seen, r.Datasets.Changed, r.Datasets.Failed, r.Datasets.Owed)
+	telemetry.Linef(out, "  versions  %d committed, %d published, %d gone at the feed\n", r.Versions.Committed, r.Versions.Published, r.Versions.Gone)
+	telemetry.Linef(out, "  files     %d copied (%s), %d there already, %d failed; %s saved by deduplication\n",
 		r.Files.Copied, telemetry.FormatBytes(r.Bytes.Copied), r.Files.Present, r.Files.Failed, telemetry.FormatBytes(r.Bytes.Deduplicated))
 	q := r.Requests
-	fmt.Fprintf(out, "  requests  feed %d, links %d, source %d, bucket %d read, %d write, %d list\n", q.Feed, q.Links, q.Source, q.BucketRead, q.BucketWrite, q.BucketList)
+	telemetry.Linef(out, "  requests  feed %d, links %d, source %d, bucket %d read, %d write, %d list\n", q.Feed, q.Links, q.Source, q.BucketRead, q.BucketWrite, q.BucketList)
 }
 
 func subject(dataset string, version int64) string {

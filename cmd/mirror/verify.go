@@ -65,6 +65,9 @@ func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
 	defer store.Close() //nolint:errcheck // nothing is buffered in a store
 	options.Store, options.Audit.Reader = store, store
 	if c.Repair {
+		if err := a.checkLayout(ctx, store); err != nil {
+			return 0, err
+		}
 		options.Repair = a.repairOptions(store, options.Audit.Select)
 	}
 	if c.AgainstFeed {
@@ -140,7 +143,7 @@ func (a *app) repairOptions(store bucket.Store, selected func(string) bool) *mir
 
 func printAudit(out io.Writer, r mirror.VerifyReport) {
 	for _, note := range r.Notes {
-		fmt.Fprintf(out, "note     %-14s %s: %s\n", note.Kind, note.Key, note.Detail)
+		telemetry.Linef(out, "note     %-14s %s: %s\n", note.Kind, note.Key, note.Detail)
 	}
 	printRepair(out, r.Repair)
 	for _, f := range r.Findings {
@@ -148,32 +151,32 @@ func printAudit(out io.Writer, r mirror.VerifyReport) {
 		if f.Acknowledged != nil {
 			word = "known  "
 		}
-		fmt.Fprintf(out, "%s  %-14s %s: %s (%s)\n", word, f.Kind, f.Key, f.Detail, subjectOf(f))
+		telemetry.Linef(out, "%s  %-14s %s: %s (%s)\n", word, f.Kind, f.Key, f.Detail, subjectOf(f))
 		switch {
 		case f.Acknowledged != nil:
-			fmt.Fprintf(out, "         acknowledged by %s at %s: %s\n", f.Acknowledged.Who, f.Acknowledged.At.UTC().Format("2006-01-02 15:04 MST"), f.Acknowledged.Reason)
+			telemetry.Linef(out, "         acknowledged by %s at %s: %s\n", f.Acknowledged.Who, f.Acknowledged.At.UTC().Format("2006-01-02 15:04 MST"), f.Acknowledged.Reason)
 		case f.Hint != "":
-			fmt.Fprintf(out, "         %s  id %s\n", f.Hint, f.ID)
+			telemetry.Linef(out, "         %s  id %s\n", f.Hint, f.ID)
 		default:
-			fmt.Fprintf(out, "         id %s\n", f.ID)
+			telemetry.Linef(out, "         id %s\n", f.ID)
 		}
 	}
 	c, n := r.Checked, r.NotChecked
-	fmt.Fprintf(out, "%s at level %s in %s: %d datasets, %d records, %d objects (%d attachments), %s read\n",
+	telemetry.Linef(out, "%s at level %s in %s: %d datasets, %d records, %d objects (%d attachments), %s read\n",
 		r.Status, r.Level, (time.Duration(r.Seconds * float64(time.Second))).Round(time.Millisecond), c.Datasets, c.Records, c.Objects, c.Attachments, telemetry.FormatBytes(c.Bytes))
 	if r.Compared > 0 {
-		fmt.Fprintf(out, "compared with the feed: %d versions\n", r.Compared)
+		telemetry.Linef(out, "compared with the feed: %d versions\n", r.Compared)
 	}
 	if n.Objects > 0 || n.Pruned > 0 {
-		fmt.Fprintf(out, "not checked: %d objects (%d checked not long ago, %d beyond the budget, %d without a checksum at the store, %d archived, %d unreadable), %d pruned versions\n",
-			n.Objects, n.Fresh, n.Budget, n.NoChecksum, n.Archived, n.Unreadable, n.Pruned)
+		telemetry.Linef(out, "not checked: %d objects (%d checked not long ago, %d beyond the budget, %d without a checksum at the store, %d archived, %d unreadable, %d whose record or index cannot be used), %d pruned versions\n",
+			n.Objects, n.Fresh, n.Budget, n.NoChecksum, n.Archived, n.Unreadable, n.NoRecord, n.Pruned)
 	}
 	word := "findings"
 	if len(r.Findings) == 1 {
 		word = "finding"
 	}
 	if known := len(r.Findings) - r.Open(); len(r.Findings) > 0 {
-		fmt.Fprintf(out, "%d %s, %d acknowledged\n", len(r.Findings), word, known)
+		telemetry.Linef(out, "%d %s, %d acknowledged\n", len(r.Findings), word, known)
 	}
 }
 
@@ -182,15 +185,15 @@ func printRepair(out io.Writer, r *mirror.RepairReport) {
 		return
 	}
 	for _, one := range r.Restored {
-		fmt.Fprintf(out, "restored %-14s %s (%s)\n", one.From, one.Key, telemetry.FormatBytes(one.Bytes))
+		telemetry.Linef(out, "restored %-14s %s (%s)\n", one.From, one.Key, telemetry.FormatBytes(one.Bytes))
 	}
 	for _, one := range r.Lost {
-		fmt.Fprintf(out, "lost     %s: %s\n", one.Key, one.Reason)
+		telemetry.Linef(out, "lost     %s: %s\n", one.Key, one.Reason)
 	}
 	for _, one := range r.Unresolved {
-		fmt.Fprintf(out, "open     %s: %s\n", one.Key, one.Reason)
+		telemetry.Linef(out, "open     %s: %s\n", one.Key, one.Reason)
 	}
-	fmt.Fprintf(out, "repair: %d restored, %d lost, %d to be tried again\n", len(r.Restored), len(r.Lost), len(r.Unresolved))
+	telemetry.Linef(out, "repair: %d restored, %d lost, %d to be tried again\n", len(r.Restored), len(r.Lost), len(r.Unresolved))
 }
 
 func subjectOf(f audit.Finding) string {

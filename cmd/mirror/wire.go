@@ -24,6 +24,7 @@ import (
 	"feedmirror/internal/transfer"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
+	"feedmirror/state"
 )
 
 // app is what commands share: settings, log, progress, and what they ask of each side.
@@ -122,9 +123,22 @@ func (a *app) openBucket(ctx context.Context, mustExist bool) (bucket.Store, err
 	return open.Open(ctx, a.settings.Bucket, options)
 }
 
+// checkLayout refuses a bucket that must not be written to: one of a newer layout, or of a store
+// that ignores conditional writes where that is not accepted.
+func (a *app) checkLayout(ctx context.Context, store bucket.Store) error {
+	layout, err := state.LoadLayout(ctx, store)
+	if err != nil {
+		return err
+	}
+	return layout.CheckLocking(a.settings.AcceptWeakLocking)
+}
+
+// bucketSilence is longer than any store takes to answer and short enough for a person who waits.
+const bucketSilence = 2 * time.Minute
+
 func (a *app) bucketOptions(mustExist bool) (open.Options, error) {
-	client, err := netclient.New(netclient.Options{CAFile: a.settings.CAFile, Connections: a.settings.TransferConcurrency + 4})
-	return open.Options{HTTPClient: client, Counts: &a.counts.bucket, MustExist: mustExist}, err
+	client, err := netclient.New(netclient.Options{CAFile: a.settings.CAFile, Connections: a.settings.TransferConcurrency + 4, Silence: bucketSilence})
+	return open.Options{HTTPClient: client, Counts: &a.counts.bucket, MustExist: mustExist, LookFirst: a.settings.AcceptWeakLocking, LockWait: a.settings.LeaseTTL}, err
 }
 
 func (a *app) probe(ctx context.Context) (bucket.ProbeReport, error) {
@@ -195,7 +209,7 @@ func (a *app) transferOptions(store bucket.Store, linker transfer.Linker) (trans
 	if !ok {
 		return transfer.Options{}, fmt.Errorf("set up downloads: a client without a transport of its own")
 	}
-	transfer.Guard(source, a.settings.AllowPrivateLinks, 0)
+	transfer.Guard(source, a.linksGuard())
 	minRate := a.settings.TransferMinRate
 	if minRate == 0 {
 		minRate = -1 // none, where zero means the default
@@ -206,6 +220,17 @@ func (a *app) transferOptions(store bucket.Store, linker transfer.Linker) (trans
 		Bandwidth: a.settings.TransferBandwidth, UserAgent: "feedmirror/" + version,
 		Progress: a.progress.Bytes, Counts: &a.counts.transfer,
 	}, nil
+}
+
+// linksGuard says where signed links may lead.
+func (a *app) linksGuard() transfer.GuardOptions {
+	options := transfer.GuardOptions{Allowed: a.settings.AllowPrivateLinks, Hosts: a.settings.LinksHosts, Unchecked: func() {
+		a.log.Warn().Msg("links are fetched through a proxy, which resolves their hosts: where they lead is not checked unless --links-hosts names the hosts they may lead to")
+	}}
+	if feedURL, err := url.Parse(a.settings.FeedURL); err == nil {
+		options.Loopback = netclient.IsLoopback(feedURL.Hostname())
+	}
+	return options
 }
 
 // passOptions returns everything that a pass works with.
@@ -227,7 +252,7 @@ func (a *app) passOptions(ctx context.Context) (mirror.Options, error) {
 	return mirror.Options{
 		Settings: mirror.Settings{
 			Filter: s.Datasets, ShardIndex: s.ShardIndex, ShardOf: s.ShardOf, History: manifest.History(s.History), Full: s.Full,
-			FullEvery: 24 * time.Hour, Overlap: s.FeedOverlap, RebuildWait: s.FeedRebuildWait, LeaseTTL: s.LeaseTTL,
+			FullEvery: 24 * time.Hour, Overlap: s.FeedOverlap, RebuildWait: s.FeedRebuildWait, LeaseTTL: s.LeaseTTL, AcceptWeakLocking: s.AcceptWeakLocking,
 			OnMajor: manifest.OnMajor(s.PublishOnMajor), AtOnce: min(8, s.TransferConcurrency),
 		},
 		Feed: client, FeedURL: s.FeedURL, Store: store, StoreURL: storeURL(s.Bucket), Probe: a.probe,

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 
-	"feedmirror/internal/fault"
 	"feedmirror/state"
 )
 
@@ -18,12 +17,12 @@ func (a *auditor) acknowledged(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		decision, _, err := state.Read[state.Decision](ctx, a.Reader, info.Key)
+		decision, err := readDocument[state.Decision](ctx, a.Reader, info.Key)
 		switch {
-		case fault.Is(err, fault.Malformed):
-			a.find(Finding{Kind: KindDocument, Key: info.Key, Detail: err.Error(), Hint: fault.HintOf(err)})
-		case err != nil:
-			return err
+		case err != nil: // an acknowledgement that cannot be read leaves its finding open
+			if err := a.tell(ctx, KindDocument, info.Key, "", 0, err); err != nil {
+				return err
+			}
 		case decision != nil && decision.Action == state.ActionAcknowledge && decision.Finding != nil:
 			known[decision.Finding.ID] = Acknowledgement{Who: decision.Who, Reason: decision.Reason, At: decision.At}
 		}

@@ -40,7 +40,8 @@ func (a *auditor) checkAttachments(ctx context.Context) error {
 			continue
 		}
 		for ; at < len(wanted) && less(wanted[at].sum, key.SHA256); at++ {
-			a.missing(wanted[at].expected())
+			want := wanted[at].expected()
+			group.Go(func() error { return a.absentAttachment(groupCtx, want) })
 		}
 		if at == len(wanted) || wanted[at].sum != key.SHA256 {
 			a.orphan(info)
@@ -54,14 +55,20 @@ func (a *auditor) checkAttachments(ctx context.Context) error {
 			})
 		}
 	}
+	for ; at < len(wanted); at++ {
+		want := wanted[at].expected()
+		group.Go(func() error { return a.absentAttachment(groupCtx, want) })
+	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for ; at < len(wanted); at++ {
-		a.missing(wanted[at].expected())
-	}
 	a.noteLoose()
 	return nil
+}
+
+func (a *auditor) absentAttachment(ctx context.Context, want expected) error {
+	a.count(func(c *Checked, _ *NotChecked) { c.Attachments++ })
+	return a.absent(ctx, want)
 }
 
 func less(a, b manifest.SHA256) bool {
@@ -78,10 +85,13 @@ func (d digest) expected() expected {
 }
 
 // orphan notes an attachment that no index names. In an audit of some datasets only, others may
-// name it; while something is owed, a copy may be under way.
+// name it; while something is owed, a copy may be under way; and where a record or an index could not
+// be used, nobody knows what it names.
 func (a *auditor) orphan(info bucket.Info) {
 	switch {
 	case a.Partial:
+	case a.namesUnknown:
+		a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.NoRecord++ })
 	case len(a.owed) > 0 || a.Now().Sub(info.Modified) < inProgressFor:
 		a.loose[KindInProgress].add(info)
 	default:

@@ -90,6 +90,9 @@ type auditor struct {
 	queue       queue        // what the ledger lets wait until the stalest is known
 	indexes     []namedIndex // in the order of the audit
 	loose       map[Kind]*looseAttachments
+	// namesUnknown: what some version names could not be read, so that no attachment can be called an
+	// orphan.
+	namesUnknown bool
 }
 
 func (a *auditor) run(ctx context.Context) error {
@@ -115,16 +118,27 @@ func (a *auditor) run(ctx context.Context) error {
 	if err := a.checkQueue(ctx); err != nil {
 		return err
 	}
+	if a.Level.includes(LevelInventory) && a.Deep == nil {
+		a.Stage("what belongs to nothing")
+		if err := a.strays(ctx, datasets); err != nil {
+			return err
+		}
+	}
 	a.nameAttachments(ctx)
+	if err := a.forgetPruned(ctx); err != nil {
+		return err
+	}
 	return a.acknowledged(ctx)
 }
 
 // documents reads the mirror's own documents: the layout, and what the shards owe.
 func (a *auditor) documents(ctx context.Context) error {
-	layout, _, err := state.Read[state.Layout](ctx, a.Reader, manifest.LayoutKey)
+	layout, err := readDocument[state.Layout](ctx, a.Reader, manifest.LayoutKey)
 	switch {
 	case fault.Is(err, fault.Malformed):
-		a.find(Finding{Kind: KindDocument, Key: manifest.LayoutKey, Detail: err.Error(), Hint: fault.HintOf(err)})
+		if err := a.tell(ctx, KindDocument, manifest.LayoutKey, "", 0, err); err != nil {
+			return err
+		}
 	case err != nil:
 		return err
 	case layout == nil:
@@ -133,24 +147,42 @@ func (a *auditor) documents(ctx context.Context) error {
 		return &fault.Error{Op: "read layout", Object: manifest.LayoutKey, Side: fault.SideBucket, Kind: fault.Usage,
 			Err: fmt.Errorf("the bucket has layout %d, this mirror knows %d", layout.Layout, manifest.LayoutVersion), Hint: "Upgrade this mirror."}
 	}
-	a.owed = map[string]bool{}
+	var shards []*state.Shard
 	for info, err := range a.Reader.List(ctx, manifest.ShardsPrefix, "") {
 		if err != nil {
 			return err
 		}
-		shard, _, err := state.Read[state.Shard](ctx, a.Reader, info.Key)
+		shard, err := readDocument[state.Shard](ctx, a.Reader, info.Key)
 		switch {
-		case fault.Is(err, fault.Malformed):
-			a.find(Finding{Kind: KindDocument, Key: info.Key, Detail: err.Error(), Hint: fault.HintOf(err)})
 		case err != nil:
-			return err
+			if err := a.tell(ctx, KindDocument, info.Key, "", 0, err); err != nil {
+				return err
+			}
 		case shard != nil:
-			for _, owed := range shard.Owed {
-				a.owed[owed.Dataset] = true
+			shards = append(shards, shard)
+		}
+	}
+	a.owed = owedOf(shards)
+	return nil
+}
+
+// owedOf returns the datasets that a shard in use owes.
+func owedOf(shards []*state.Shard) map[string]bool {
+	var newest time.Time
+	for _, shard := range shards {
+		if shard.LastAttempt.After(newest) {
+			newest = shard.LastAttempt
+		}
+	}
+	list := map[string]bool{}
+	for _, shard := range shards {
+		for _, owed := range shard.Owed {
+			if !shard.Idle(newest) {
+				list[owed.Dataset] = true
 			}
 		}
 	}
-	return nil
+	return list
 }
 
 // datasets returns the datasets that the bucket has: those with a version, and those with a
@@ -214,15 +246,31 @@ func (a *auditor) nextDataset(ctx context.Context, after string) (string, error)
 	return "", nil
 }
 
-// tell turns an error of one document into a finding. It returns the errors that end the audit.
-func (a *auditor) tell(kind Kind, key, dataset string, n manifest.Number, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+// tell turns an error of one document into a finding: one that could not be read is unreadable,
+// whatever it would have been found to be, and counted. It returns the errors that end the audit.
+func (a *auditor) tell(ctx context.Context, kind Kind, key, dataset string, n manifest.Number, err error) error {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || fault.Is(err, fault.BucketUnfit) {
 		return err
 	}
-	switch fault.KindOf(err) {
-	case fault.Denied, fault.BucketUnfit, fault.Transient:
-		return err
+	f := Finding{Kind: kind, Key: key, Dataset: dataset, Version: int64(n), Detail: err.Error(), Hint: fault.HintOf(err)}
+	if !provesDamage(err) {
+		f.Kind, f.Facts, f.Hint = KindUnreadable, string(fault.KindOf(err)), unreadableHint
+		a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.Unreadable++ })
+	} else if body, _, err := a.Reader.Open(ctx, key, 0, -1); err == nil {
+		defer body.Close() // only read from: nothing can be lost
+		if sum, _, err := manifest.SumReader(body); err == nil {
+			f.Facts = sum.String()
+		}
 	}
-	a.find(Finding{Kind: kind, Key: key, Dataset: dataset, Version: int64(n), Detail: err.Error(), Hint: fault.HintOf(err)})
+	a.find(f)
 	return nil
+}
+
+// provesDamage reports whether an error says something about an object, and not about the way to it.
+func provesDamage(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Malformed, fault.WrongBytes, fault.NotFound, fault.Conflict, fault.History:
+		return true
+	}
+	return false
 }

@@ -3,10 +3,10 @@ package audit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"feedmirror/internal/bucket"
-	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -17,6 +17,7 @@ type version struct {
 	changed   time.Time // when the newest of its documents was written
 	committed *state.Committed
 	named     bool // a later record names it
+	unread    bool // its record stands and could not be read: nothing is known of it
 }
 
 // dataset audits one dataset.
@@ -36,7 +37,9 @@ func (a *auditor) dataset(ctx context.Context, dataset string) error {
 		return err
 	}
 	if pointer != nil {
-		a.pointer(dataset, pointer, versions)
+		if err := a.pointer(ctx, dataset, pointer, versions); err != nil {
+			return err
+		}
 	}
 	a.unlinked(dataset, versions)
 	if a.Level.includes(LevelInventory) {
@@ -102,49 +105,106 @@ func (a *auditor) records(ctx context.Context, dataset string, versions []*versi
 			continue
 		}
 		key := manifest.RecordKey(dataset, v.held.Number)
-		committed, err := state.Recall(ctx, a.Reader, dataset, v.held.Number)
+		committed, err := a.recall(ctx, dataset, v.held.Number)
 		if err != nil {
-			if err := a.tell(KindRecord, key, dataset, v.held.Number, err); err != nil {
+			v.unread, a.namesUnknown = !provesDamage(err), true
+			if err := a.tell(ctx, KindRecord, key, dataset, v.held.Number, err); err != nil {
 				return err
 			}
 			continue
 		}
 		v.committed = &committed
 		byNumber[v.held.Number] = v
-		a.count(func(c *Checked, _ *NotChecked) { c.Records++ })
-		a.follow(dataset, v, byNumber)
+		a.count(func(c *Checked, n *NotChecked) {
+			c.Records++
+			if carried := committed.Record().Attachments.Carried; a.Level.includes(LevelInventory) {
+				c.Carried += carried
+			} else {
+				n.Carried += carried
+			}
+		})
+		if err := a.follow(ctx, dataset, v, versions, byNumber); err != nil {
+			return err
+		}
 		a.doubts(dataset, v)
 	}
 	return nil
 }
 
+// recall reads a record, once more where it went wrong.
+func (a *auditor) recall(ctx context.Context, dataset string, n manifest.Number) (state.Committed, error) {
+	return twice(ctx, func() (state.Committed, error) { return state.Recall(ctx, a.Reader, dataset, n) })
+}
+
+// twice reads once more where the first reading went wrong: a bad read accuses nobody.
+func twice[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	value, err := read()
+	if err == nil || ctx.Err() != nil {
+		return value, err
+	}
+	return read()
+}
+
+// readDocument reads a document, nil where there is none, once more where it went wrong.
+func readDocument[T any](ctx context.Context, r bucket.Reader, key string) (*T, error) {
+	return twice(ctx, func() (*T, error) {
+		document, _, err := state.Read[T](ctx, r, key)
+		return document, err
+	})
+}
+
 func (a *auditor) doubts(dataset string, v *version) {
 	for _, doubt := range v.committed.Record().Doubts {
-		a.note(Finding{Kind: KindDoubt, Key: manifest.RecordKey(dataset, v.held.Number), Dataset: dataset, Version: int64(v.held.Number), Detail: doubt})
+		a.note(Finding{Kind: KindDoubt, Key: manifest.RecordKey(dataset, v.held.Number), Dataset: dataset, Version: int64(v.held.Number), Facts: doubt, Detail: doubt})
 	}
 }
 
-// follow checks previousRecord, which names a lower version that was read before.
-func (a *auditor) follow(dataset string, v *version, byNumber map[manifest.Number]*version) {
+// follow checks previousRecord, which names a lower version that was read before. One whose record
+// could not be read proves nothing.
+func (a *auditor) follow(ctx context.Context, dataset string, v *version, versions []*version, byNumber map[manifest.Number]*version) error {
 	previous := v.committed.Record().PreviousRecord
 	if previous == nil {
-		return
+		return nil
 	}
 	finding := Finding{Kind: KindChain, Key: manifest.RecordKey(dataset, v.held.Number), Dataset: dataset, Version: int64(v.held.Number),
-		Hint: "A record was changed or removed after it was written. Restore it from the bucket's own history."}
+		Facts: fmt.Sprintf("names %d %s", previous.Version, previous.SHA256),
+		Hint:  "A record was changed or removed after it was written. Restore it from the bucket's own history."}
 	before, ok := byNumber[previous.Version]
 	switch {
 	case previous.Version >= v.held.Number:
 		finding.Detail = fmt.Sprintf("it names version %d as the one before it", previous.Version)
+	case !ok && slices.ContainsFunc(versions, func(other *version) bool { return other.held.Number == previous.Version && other.unread }):
+		return nil // told as unreadable
 	case !ok:
 		finding.Detail = fmt.Sprintf("the record of version %d, which it names, is not there or cannot be used", previous.Version)
 	case before.committed.SHA256() != previous.SHA256:
+		stands, err := a.sameRecord(ctx, dataset, v, before, previous.SHA256)
+		if err != nil || stands {
+			before.named = stands
+			return err
+		}
+		finding.Facts += " found " + before.committed.SHA256().String()
 		finding.Detail = fmt.Sprintf("it names the record of version %d with sha256 %s, the one that stands has %s", previous.Version, previous.SHA256, before.committed.SHA256())
 	default:
 		before.named = true
-		return
+		return nil
 	}
 	a.find(finding)
+	return nil
+}
+
+// sameRecord reads two records that contradict each other once more, and reports whether they still
+// do not lead to each other. What cannot be read is told as such.
+func (a *auditor) sameRecord(ctx context.Context, dataset string, v, before *version, want manifest.SHA256) (bool, error) {
+	for _, one := range []*version{v, before} {
+		again, err := state.Recall(ctx, a.Reader, dataset, one.held.Number)
+		if err != nil {
+			return true, a.tell(ctx, KindRecord, manifest.RecordKey(dataset, one.held.Number), dataset, one.held.Number, err)
+		}
+		one.committed = &again
+	}
+	previous := v.committed.Record().PreviousRecord
+	return previous != nil && previous.SHA256 == before.committed.SHA256() || before.committed.SHA256() == want, nil
 }
 
 // unlinked notes records that no later one names, but for the newest.
@@ -166,59 +226,75 @@ func (a *auditor) unlinked(dataset string, versions []*version) {
 // readPointer returns current/<dataset>.json, nil when there is none or it cannot be used.
 func (a *auditor) readPointer(ctx context.Context, dataset string) (*state.Pointer, error) {
 	key := manifest.PointerKey(dataset)
-	pointer, _, err := state.Read[state.Pointer](ctx, a.Reader, key)
-	if fault.Is(err, fault.Malformed) {
-		a.find(Finding{Kind: KindPointer, Key: key, Dataset: dataset, Detail: err.Error(), Hint: fault.HintOf(err)})
-		return nil, nil //nolint:nilnil // told
+	pointer, err := readDocument[state.Pointer](ctx, a.Reader, key)
+	if err != nil {
+		return nil, a.tell(ctx, KindPointer, key, dataset, 0, err)
 	}
-	return pointer, err
+	return pointer, nil
 }
 
-// pointer checks that a pointer leads to a whole version.
-func (a *auditor) pointer(dataset string, pointer *state.Pointer, versions []*version) {
-	if detail := pointerProblem(dataset, pointer, versions); detail != "" {
-		a.find(Finding{Kind: KindPointer, Key: manifest.PointerKey(dataset), Dataset: dataset, Version: int64(pointer.Version), Detail: detail,
+// pointer checks that a pointer leads to a whole version. One that moved meanwhile is not judged: what
+// it names now was not looked at.
+func (a *auditor) pointer(ctx context.Context, dataset string, pointer *state.Pointer, versions []*version) error {
+	problem := pointerProblem(dataset, pointer, versions)
+	if problem.code == "" {
+		return nil
+	}
+	again, err := a.readPointer(ctx, dataset)
+	if err != nil || again == nil {
+		return err
+	}
+	key := manifest.PointerKey(dataset)
+	if again.Revision != pointer.Revision {
+		a.note(Finding{Kind: KindMoved, Key: key, Dataset: dataset, Version: int64(again.Version), Detail: "it was moved while the audit looked, and was not judged"})
+		return nil
+	}
+	if problem = pointerProblem(dataset, again, versions); problem.code != "" {
+		a.find(Finding{Kind: KindPointer, Key: key, Dataset: dataset, Version: int64(again.Version),
+			Facts: problem.code + " " + again.Record.SHA256.String(), Detail: problem.detail,
 			Hint: "Readers are led wrong. Move them with: mirror rollback " + dataset + " VERSION"})
 	}
+	return nil
 }
 
-func pointerProblem(dataset string, pointer *state.Pointer, versions []*version) string {
+// misled says how a pointer leads readers wrong; without a code it does not.
+type misled struct{ code, detail string }
+
+func pointerProblem(dataset string, pointer *state.Pointer, versions []*version) misled {
 	if pointer.Dataset != dataset {
-		return fmt.Sprintf("it is the pointer of %q", pointer.Dataset)
+		return misled{"other-dataset", fmt.Sprintf("it is the pointer of %q", pointer.Dataset)}
 	}
 	for _, v := range versions {
 		if v.held.Number != pointer.Version {
 			continue
 		}
 		switch {
+		case v.unread:
+			return misled{} // told as unreadable
 		case v.committed == nil:
-			return fmt.Sprintf("version %d has no record that can be used", pointer.Version)
+			return misled{"no-record", fmt.Sprintf("version %d has no record that can be used", pointer.Version)}
 		case v.held.Pruned:
-			return fmt.Sprintf("the files of version %d were pruned", pointer.Version)
+			return misled{"pruned", fmt.Sprintf("the files of version %d were pruned", pointer.Version)}
 		case pointer.Record.SHA256 != v.committed.SHA256() || pointer.Record.Key != manifest.RecordKey(dataset, pointer.Version):
-			return fmt.Sprintf("it names record %s with sha256 %s, the one that stands has %s", pointer.Record.Key, pointer.Record.SHA256, v.committed.SHA256())
+			return misled{"other-record", fmt.Sprintf("it names record %s with sha256 %s, the one that stands has %s", pointer.Record.Key, pointer.Record.SHA256, v.committed.SHA256())}
 		}
 		return snapshotProblem(pointer, v.committed.Record())
 	}
-	return fmt.Sprintf("the bucket has no version %d", pointer.Version)
+	return misled{"no-version", fmt.Sprintf("the bucket has no version %d", pointer.Version)}
 }
 
-func snapshotProblem(pointer *state.Pointer, record manifest.Record) string {
+func snapshotProblem(pointer *state.Pointer, record manifest.Record) misled {
 	if pointer.Manifest != record.Manifest {
-		return "it names another manifest than the record"
+		return misled{"other-manifest", "it names another manifest than the record"}
 	}
-	at := 0
+	parts := []string{}
 	for _, file := range record.Files {
-		if file.Kind != manifest.KindSnapshot {
-			continue
+		if file.Kind == manifest.KindSnapshot {
+			parts = append(parts, file.Key)
 		}
-		if at >= len(pointer.Snapshot) || pointer.Snapshot[at] != file.Key {
-			return "it names other snapshot parts than the record"
-		}
-		at++
 	}
-	if at != len(pointer.Snapshot) {
-		return "it names other snapshot parts than the record"
+	if !slices.Equal(parts, pointer.Snapshot) {
+		return misled{"other-parts", "it names other snapshot parts than the record"}
 	}
-	return ""
+	return misled{}
 }

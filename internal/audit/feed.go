@@ -7,7 +7,6 @@ import (
 	"feedmirror/internal/fault"
 	"feedmirror/internal/feed"
 	"feedmirror/manifest"
-	"feedmirror/state"
 )
 
 // Catalog is the feed as an audit asks it.
@@ -68,7 +67,7 @@ func (a *auditor) compareDataset(ctx context.Context, catalog Catalog, dataset s
 
 func (a *auditor) compareVersion(ctx context.Context, catalog Catalog, dataset string, n manifest.Number) error {
 	key := manifest.ManifestKey(dataset, n)
-	committed, err := state.Recall(ctx, a.Reader, dataset, n)
+	committed, err := a.recall(ctx, dataset, n)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		a.note(Finding{Kind: KindNotMirrored, Key: key, Dataset: dataset, Version: int64(n), Detail: "the feed has this version, the bucket has no record of it"})
@@ -76,7 +75,7 @@ func (a *auditor) compareVersion(ctx context.Context, catalog Catalog, dataset s
 	case fault.Is(err, fault.Malformed):
 		return nil // told by the audit of the chain
 	case err != nil:
-		return err
+		return a.tell(ctx, KindRecord, manifest.RecordKey(dataset, n), dataset, n, err)
 	}
 	answer, err := catalog.Version(ctx, dataset, n, func(feed.Entry) error { return nil })
 	switch fault.KindOf(err) {
@@ -84,7 +83,7 @@ func (a *auditor) compareVersion(ctx context.Context, catalog Catalog, dataset s
 		a.note(Finding{Kind: KindNotAtFeed, Key: key, Dataset: dataset, Version: int64(n), Detail: "the feed lists this version and does not have it: it could not be compared"})
 		return nil
 	case fault.Malformed:
-		a.find(Finding{Kind: KindHistoryChanged, Key: key, Dataset: dataset, Version: int64(n), Detail: "the feed's answer cannot be used: " + err.Error(), Hint: fault.HintOf(err)})
+		a.find(Finding{Kind: KindHistoryChanged, Key: key, Dataset: dataset, Version: int64(n), Facts: "unusable", Detail: "the feed's answer cannot be used: " + err.Error(), Hint: fault.HintOf(err)})
 		return nil
 	}
 	if err != nil {
@@ -94,7 +93,7 @@ func (a *auditor) compareVersion(ctx context.Context, catalog Catalog, dataset s
 	a.report.Compared++
 	a.mu.Unlock()
 	if want := committed.Record().Manifest.SHA256; answer.Manifest.SHA256 != want {
-		a.find(Finding{Kind: KindHistoryChanged, Key: key, Dataset: dataset, Version: int64(n),
+		a.find(Finding{Kind: KindHistoryChanged, Key: key, Dataset: dataset, Version: int64(n), Facts: answer.Manifest.SHA256.String(),
 			Detail: fmt.Sprintf("the feed now serves manifest %s under this number, the one that was committed is %s", answer.Manifest.SHA256, want),
 			Hint:   "The bucket keeps what was published first. Ask Ploti why a published version changed."})
 	}

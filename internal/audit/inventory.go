@@ -9,6 +9,7 @@ import (
 
 	"feedmirror/attachments"
 	"feedmirror/internal/bucket"
+	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -73,9 +74,9 @@ func (a *auditor) listDataset(ctx context.Context, dataset string) (map[string]b
 
 // wholeVersion checks every object that a record names, and enters its attachments.
 func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, record manifest.Record, listed map[string]bucket.Info) error {
-	stored, _, err := state.Read[state.StoredDocument](ctx, a.Reader, manifest.StoredKey(record.Dataset, record.Version))
+	stored, err := readDocument[state.StoredDocument](ctx, a.Reader, manifest.StoredKey(record.Dataset, record.Version))
 	if err != nil {
-		if err := a.tell(KindDocument, manifest.StoredKey(record.Dataset, record.Version), record.Dataset, record.Version, err); err != nil {
+		if err := a.tell(ctx, KindDocument, manifest.StoredKey(record.Dataset, record.Version), record.Dataset, record.Version, err); err != nil {
 			return err
 		}
 	}
@@ -85,7 +86,7 @@ func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, recor
 		info, there := listed[object.key]
 		delete(listed, object.key)
 		if !there {
-			a.missing(object)
+			group.Go(func() error { return a.absent(ctx, object) })
 			continue
 		}
 		group.Go(func() error { return a.object(ctx, object, info) })
@@ -154,14 +155,22 @@ func (a *auditor) enterAttachments(ctx context.Context, record manifest.Record) 
 		return nil
 	}
 	a.indexes = append(a.indexes, namedIndex{record.Dataset, record.Version, index.Key})
-	err := a.readIndex(ctx, index.Key, func(row attachments.IndexRow) error {
-		a.attachments.add(row.SHA256, row.Size)
-		return nil
+	_, err := twice(ctx, func() (struct{}, error) {
+		return struct{}{}, a.readIndex(ctx, index.Key, func(row attachments.IndexRow) error {
+			a.attachments.add(row.SHA256, row.Size)
+			return nil
+		})
 	})
-	if err != nil {
-		return a.tell(KindIndex, index.Key, record.Dataset, record.Version, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if fault.Is(err, fault.NotFound) { // told as missing, unless a prune took it meanwhile
+		_, pruned := a.Reader.Stat(ctx, manifest.PrunedKey(record.Dataset, record.Version))
+		a.namesUnknown = a.namesUnknown || pruned != nil
+		return nil
+	}
+	a.namesUnknown = true
+	return a.tell(ctx, KindIndex, index.Key, record.Dataset, record.Version, err)
 }
 
 func (a *auditor) readIndex(ctx context.Context, key string, visit func(attachments.IndexRow) error) error {
@@ -190,6 +199,11 @@ func (a *auditor) leftovers(dataset string, versions []*version, listed map[stri
 		}
 		if !isDocument {
 			n = parsed.Version
+		}
+		if v := byNumber[n]; v != nil && v.held.Record && v.committed == nil {
+			// Its record is told as a finding. Whether it names this object is not known.
+			a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.NoRecord++ })
+			continue
 		}
 		kind, detail := a.leftover(dataset, parsed.Table, byNumber[n], info)
 		a.note(Finding{Kind: kind, Key: key, Dataset: dataset, Version: int64(n), Detail: fmt.Sprintf("%s (%d bytes)", detail, info.Size)})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"strconv"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
@@ -15,12 +15,20 @@ import (
 func (a *auditor) object(ctx context.Context, want expected, info bucket.Info) error {
 	defer a.Checked()
 	a.count(func(c *Checked, _ *NotChecked) { c.Objects++ })
-	switch {
-	case want.size != unknownSize && info.Size >= 0 && info.Size != want.size:
-		a.findObject(KindWrongSize, want, fmt.Sprintf("it has %d bytes, %d are named", info.Size, want.size), restoreHint)
-		return nil
-	case info.Encoding != "":
-		a.findObject(KindEncoded, want, fmt.Sprintf("the store keeps it with content encoding %q", info.Encoding), "Something rewrote its metadata; restore the object.")
+	if problem(want, info) != nil {
+		// A listing is a moment old, and a store may tell it wrong: the object itself is asked.
+		again, err := a.Reader.Stat(ctx, want.key)
+		switch {
+		case fault.Is(err, fault.NotFound):
+			a.missing(want)
+			return nil
+		case err != nil:
+			return a.unreadable(ctx, want, err)
+		}
+		info = again
+	}
+	if f := problem(want, info); f != nil {
+		a.find(*f)
 		return nil
 	}
 	if want.size == unknownSize {
@@ -44,6 +52,38 @@ func (a *auditor) object(ctx context.Context, want expected, info bucket.Info) e
 	}
 }
 
+// problem returns what is wrong with what a store says of an object, nil when nothing is.
+func problem(want expected, info bucket.Info) *Finding {
+	f := Finding{Key: want.key, Dataset: want.dataset, Version: int64(want.version), Hint: restoreHint}
+	switch {
+	case want.size != unknownSize && info.Size >= 0 && info.Size != want.size:
+		f.Kind, f.Facts = KindWrongSize, strconv.FormatInt(info.Size, 10)
+		f.Detail = fmt.Sprintf("it has %d bytes, %d are named", info.Size, want.size)
+	case info.Encoding != "":
+		f.Kind, f.Facts = KindEncoded, info.Encoding
+		f.Detail, f.Hint = fmt.Sprintf("the store keeps it with content encoding %q", info.Encoding), "Something rewrote its metadata; restore the object."
+	default:
+		return nil
+	}
+	return &f
+}
+
+// absent judges an object that a listing lacks: the store is asked once more before it is called
+// missing.
+func (a *auditor) absent(ctx context.Context, want expected) error {
+	info, err := a.Reader.Stat(ctx, want.key)
+	if err == nil {
+		return a.object(ctx, want, info)
+	}
+	defer a.Checked()
+	a.count(func(c *Checked, _ *NotChecked) { c.Objects++ })
+	if fault.Is(err, fault.NotFound) {
+		a.missing(want)
+		return nil
+	}
+	return a.unreadable(ctx, want, err)
+}
+
 // checksum compares what the store itself keeps. A store that keeps no sha256 proves nothing.
 func (a *auditor) checksum(ctx context.Context, want expected) error {
 	info, err := a.Reader.Stat(ctx, want.key)
@@ -57,7 +97,7 @@ func (a *auditor) checksum(ctx context.Context, want expected) error {
 	case info.SHA256 == nil:
 		a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.NoChecksum++ })
 	case *info.SHA256 != want.sum:
-		a.findObject(KindChecksum, want, fmt.Sprintf("the store's sha256 is %s, %s is named", info.SHA256, want.sum), restoreHint)
+		a.findObject(KindChecksum, want, info.SHA256.String(), fmt.Sprintf("the store's sha256 is %s, %s is named", info.SHA256, want.sum), restoreHint)
 	default:
 		a.good(want, info.Tag)
 	}
@@ -75,74 +115,88 @@ func (a *auditor) bytes(ctx context.Context, want expected, info bucket.Info) er
 		a.archived(want)
 		return nil
 	}
-	tag, first := a.read(ctx, want)
-	if first == nil {
-		a.good(want, tag)
+	first := a.read(ctx, want)
+	if first.good(want) {
+		a.good(want, first.tag)
 		return nil
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	tag, second := a.read(ctx, want)
+	second := a.read(ctx, want)
 	switch {
-	case second == nil:
-		a.good(want, tag)
+	case second.good(want):
+		a.good(want, second.tag)
 		a.note(Finding{Kind: KindUnreadable, Key: want.key, Dataset: want.dataset, Version: int64(want.version),
-			Detail: "read well the second time, after: " + first.Error()})
-	case fault.Is(second, fault.NotFound):
+			Detail: "read well the second time, after: " + first.text(want)})
+	case fault.Is(second.err, fault.NotFound):
 		a.missing(want)
-	case fault.Is(second, fault.Archived):
+	case fault.Is(second.err, fault.Archived):
 		a.archived(want)
-	case fault.Is(second, fault.WrongBytes):
-		a.findObject(KindCorrupt, want, second.Error(), restoreHint)
+	case second.err != nil:
+		return a.unreadable(ctx, want, second.err)
+	case first.err == nil && first.sum != second.sum:
+		return a.unreadable(ctx, want, errors.New("it was read twice, and had other bytes each time: "+first.text(want)+"; "+second.text(want)))
 	default:
-		return a.unreadable(ctx, want, second)
+		a.findObject(KindCorrupt, want, second.sum.String(), second.text(want), restoreHint)
 	}
 	return nil
 }
 
-func (a *auditor) read(ctx context.Context, want expected) (bucket.Tag, error) {
+// reading is what reading an object to its end showed.
+type reading struct {
+	tag  bucket.Tag
+	sum  manifest.SHA256
+	size int64 // bytes that came
+	err  error
+}
+
+func (r reading) good(want expected) bool {
+	return r.err == nil && r.sum == want.sum && (want.size == unknownSize || r.size == want.size)
+}
+
+func (r reading) text(want expected) string {
+	switch {
+	case r.err != nil:
+		return r.err.Error()
+	case want.size != unknownSize && r.size != want.size:
+		return fmt.Sprintf("%d bytes came, %d are named", r.size, want.size)
+	default:
+		return fmt.Sprintf("sha256 is %s, want %s", r.sum, want.sum)
+	}
+}
+
+func (a *auditor) read(ctx context.Context, want expected) reading {
 	body, info, err := a.Reader.Open(ctx, want.key, 0, -1)
 	if err != nil {
-		return bucket.Absent, err
+		return reading{err: err}
 	}
 	defer body.Close() // only read from: nothing can be lost
-	if want.size == unknownSize {
-		want.size = info.Size // a listing need not tell it
-	}
-	n, err := hashAll(body, want)
-	a.count(func(c *Checked, _ *NotChecked) { c.Bytes += n })
-	a.Read(n)
-	return info.Tag, err
+	r := reading{tag: info.Tag}
+	r.sum, r.size, r.err = manifest.SumReader(body)
+	a.count(func(c *Checked, _ *NotChecked) { c.Bytes += r.size })
+	a.Read(r.size)
+	return r
 }
 
-// hashAll reads a body and compares it, by its hash alone where nobody told its size. It returns how
-// many bytes were read.
-func hashAll(body io.Reader, want expected) (int64, error) {
-	if want.size != unknownSize {
-		return io.Copy(io.Discard, bucket.VerifyReader(body, want.size, want.sum))
-	}
-	sum, n, err := manifest.SumReader(body)
-	if err == nil && sum != want.sum {
-		err = &fault.Error{Op: "verify bytes", Kind: fault.WrongBytes, Err: fmt.Errorf("sha256 is %s, want %s", sum, want.sum)}
-	}
-	return n, err
-}
-
+// unreadable tells of an object that could not be read: by the class of the error, which is its
+// fact, since a store words the same refusal in another way each time.
 func (a *auditor) unreadable(ctx context.Context, want expected, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return err
 	}
 	a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.Unreadable++ })
-	a.findObject(KindUnreadable, want, err.Error(), "Nothing is known about its bytes. Check the store and the reader's permissions, then verify again.")
+	a.findObject(KindUnreadable, want, string(fault.KindOf(err)), err.Error(), unreadableHint)
 	return nil
 }
 
+const unreadableHint = "Nothing is known about its bytes. Check the store and the reader's permissions, then verify again."
+
 func (a *auditor) archived(want expected) {
 	a.count(func(_ *Checked, n *NotChecked) { n.Objects++; n.Archived++ })
-	a.note(Finding{Kind: KindUnreadable, Key: want.key, Dataset: want.dataset, Version: int64(want.version), Detail: "in an archive tier: its bytes were not checked"})
+	a.note(Finding{Kind: KindArchived, Key: want.key, Dataset: want.dataset, Version: int64(want.version), Detail: "in an archive tier: its bytes were not checked"})
 }
 
-func (a *auditor) findObject(kind Kind, want expected, detail, hint string) {
-	a.find(Finding{Kind: kind, Key: want.key, Dataset: want.dataset, Version: int64(want.version), Detail: detail, Hint: hint})
+func (a *auditor) findObject(kind Kind, want expected, facts, detail, hint string) {
+	a.find(Finding{Kind: kind, Key: want.key, Dataset: want.dataset, Version: int64(want.version), Facts: facts, Detail: detail, Hint: hint})
 }

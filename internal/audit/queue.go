@@ -11,7 +11,6 @@ import (
 
 	"feedmirror/internal/bucket"
 	"feedmirror/manifest"
-	"feedmirror/state"
 )
 
 // Object is an object of the bucket as a ledger knows it.
@@ -128,9 +127,9 @@ func (a *auditor) checkDue(ctx context.Context, entry dueObject) error {
 	if want.dataset == "" || want.key != manifest.ManifestKey(want.dataset, want.version) {
 		return nil
 	}
-	committed, err := state.Recall(ctx, a.Reader, want.dataset, want.version)
+	committed, err := a.recall(ctx, want.dataset, want.version)
 	if err != nil {
-		return a.tell(KindRecord, manifest.RecordKey(want.dataset, want.version), want.dataset, want.version, err)
+		return a.tell(ctx, KindRecord, manifest.RecordKey(want.dataset, want.version), want.dataset, want.version, err)
 	}
 	return a.contents(ctx, committed.Record())
 }

@@ -36,7 +36,9 @@ const (
 	KindMissing         Kind = "missing"         // an object that a record names is not there
 	KindWrongSize       Kind = "wrong-size"      // it is there with another size
 	KindCorrupt         Kind = "corrupt"         // its bytes hash to something else, read twice
-	KindUnreadable      Kind = "unreadable"      // it could not be read, tried twice
+	KindUnreadable      Kind = "unreadable"      // it could not be read, tried twice: nothing is known about its bytes
+	KindArchived        Kind = "archived"        // in an archive tier: its bytes were not checked
+	KindMoved           Kind = "moved"           // it was written while the audit looked at it, and was not judged
 	KindChecksum        Kind = "checksum"        // the store's own checksum is another one
 	KindEncoded         Kind = "encoded"         // kept with a content encoding: readers get other bytes
 	KindRecord          Kind = "record"          // a record that cannot be used
@@ -61,14 +63,17 @@ const (
 
 // Finding is something that is wrong, or worth knowing.
 type Finding struct {
-	// ID names the finding as long as its kind, its key and its facts stay the same.
+	// ID names the finding as long as its kind, its key and its facts stay the same, however a later
+	// release words it.
 	ID      string `json:"id"`
 	Kind    Kind   `json:"kind"`
 	Key     string `json:"key"`
 	Dataset string `json:"dataset,omitempty"`
 	Version int64  `json:"version,omitempty"`
-	Detail  string `json:"detail"`
-	Hint    string `json:"hint,omitempty"`
+	// Facts are what was found, for programs: a hash, a size, the class of an error. No prose.
+	Facts  string `json:"facts,omitempty"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
 	// Acknowledged says who took note of it: it stays visible and decides no exit code.
 	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
 }
@@ -80,10 +85,10 @@ type Acknowledgement struct {
 	At     time.Time `json:"at"`
 }
 
-// identify returns a finding with its ID: the first 12 hex digits of a hash of kind, key, dataset,
-// version and detail, which holds the facts.
+// identify returns a finding with its ID: the first 12 hex digits of a hash of kind, key, version
+// and facts. The key names the dataset, where there is one.
 func identify(f Finding) Finding {
-	text := strings.Join([]string{string(f.Kind), f.Key, f.Dataset, strconv.FormatInt(f.Version, 10), f.Detail}, "\x00")
+	text := strings.Join([]string{string(f.Kind), f.Key, strconv.FormatInt(f.Version, 10), f.Facts}, "\x00")
 	f.ID = manifest.SumBytes([]byte(text)).String()[:12]
 	return f
 }
@@ -94,15 +99,20 @@ type Checked struct {
 	Records     int64 `json:"records"`
 	Objects     int64 `json:"objects"`     // distinct keys
 	Attachments int64 `json:"attachments"` // of the objects
-	Bytes       int64 `json:"bytes"`       // read and hashed
+	// Carried are the names of attachments that versions took over from the one before without looking
+	// at the objects. From level inventory on the objects are looked at here.
+	Carried int64 `json:"carried"`
+	Bytes   int64 `json:"bytes"` // read and hashed
 }
 
 // NotChecked counts objects by why this level could not check them.
 type NotChecked struct {
 	Objects     int64 `json:"objects"`     // all of them
 	NoChecksum  int64 `json:"noChecksum"`  // the store keeps no sha256, and the level reads no bytes
-	Archived    int64 `json:"archived"`    // in an archive tier
+	Archived    int64 `json:"archived"`    // in an archive tier, told as a note too
 	Unreadable  int64 `json:"unreadable"`  // told as a finding too
+	NoRecord    int64 `json:"noRecord"`    // what names them, a record or an index, could not be used
+	Carried     int64 `json:"carried"`     // names of attachments that versions took over, and that this level does not look at
 	Pruned      int64 `json:"pruned"`      // records whose files were deleted on purpose
 	Fresh       int64 `json:"fresh"`       // the ledger says that they were found good a short time ago
 	Budget      int64 `json:"budget"`      // due, and beyond the budget of bytes

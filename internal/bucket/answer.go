@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -43,14 +44,8 @@ func CacheControl(class ContentClass) string {
 	return "public, max-age=31536000, immutable"
 }
 
-// RetryAfter reads the pause in seconds that an answer asks for; zero when it asks for none.
-func RetryAfter(header http.Header) time.Duration {
-	seconds, err := strconv.Atoi(header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
-}
+// RetryAfter reads the pause that an answer asks for, as seconds or a date; zero when it asks for none.
+func RetryAfter(header http.Header) time.Duration { return netclient.RetryAfter(header, time.Now()) }
 
 // WithoutAddress returns the cause inside of a *url.Error, whose text shows the address: upload
 // sessions and signed requests carry a credential there.
@@ -105,14 +100,26 @@ func (b *promisedBody) Read(p []byte) (int, error) {
 
 func (b *promisedBody) Close() error { return b.source.Close() }
 
+// contentRange is "bytes first-last/size" as servers spell it, of at most 19 digits each.
+var contentRange = regexp.MustCompile(`^bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19})$`)
+
 // ParseContentRange reads "bytes first-last/size" and returns the first byte and the size of the
-// whole object.
+// whole object. A range that does not lie within the object is an error.
 func ParseContentRange(text string) (first, size int64, err error) {
-	var last int64
-	if _, err := fmt.Sscanf(text, "bytes %d-%d/%d", &first, &last, &size); err != nil {
+	var numbers [3]int64
+	digits := contentRange.FindStringSubmatch(text)
+	if digits == nil {
 		return 0, 0, fmt.Errorf("content range %q cannot be read", text)
 	}
-	return first, size, nil
+	for i := range numbers {
+		if numbers[i], err = strconv.ParseInt(digits[i+1], 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("content range %q cannot be read: %w", text, err)
+		}
+	}
+	if first, last, size := numbers[0], numbers[1], numbers[2]; first > last || last >= size {
+		return 0, 0, fmt.Errorf("content range %q contradicts itself", text)
+	}
+	return numbers[0], numbers[2], nil
 }
 
 // OpenNothing answers an Open of no bytes: a length of zero, for which HTTP has no range, or an

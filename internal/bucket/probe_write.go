@@ -98,6 +98,9 @@ func (p *probe) races(ctx context.Context, name string, prepare func(key string)
 		decided := false
 		for try := 0; try < raceTries && !decided; try++ {
 			one, err := prepare(p.key(fmt.Sprintf("%s-%d-%d.json", name, round, try)))
+			if err == nil && try > 0 { // what was prepared may be the one write of its second
+				err = p.options.wait(ctx)
+			}
 			if err != nil {
 				return "", err
 			}
@@ -109,11 +112,6 @@ func (p *probe) races(ctx context.Context, name string, prepare func(key string)
 				return end.problem, nil
 			}
 			decided = !end.undecided
-			if !decided {
-				if err := (Policy{Now: p.options.Now, Sleep: p.options.Sleep}).wait(ctx, p.options.Pause); err != nil {
-					return "", err
-				}
-			}
 		}
 		if !decided {
 			return "no writer won, however often it was tried", nil
@@ -147,7 +145,10 @@ func (p *probe) checkCreate(ctx context.Context) error {
 
 func (p *probe) createTaken(ctx context.Context) (string, error) {
 	key := p.key("first.txt")
-	_, err := CreateDocument(ctx, p.store, key, []byte("overwritten"))
+	err := p.patient(ctx, func() error {
+		_, err := CreateDocument(ctx, p.store, key, []byte("overwritten"))
+		return err
+	})
 	if err != nil && !fault.Is(err, fault.Exists) {
 		return "", err
 	}
@@ -191,18 +192,38 @@ func (p *probe) checkSwap(ctx context.Context) error {
 	return nil
 }
 
-// swapTwice writes a document and replaces it, and returns both tags.
+// swapTwice writes a document and replaces it, and returns both tags. A replacement whose answer was
+// lost may have been carried out: a refusal that follows says nothing then, and the lost answer is
+// the error.
 func (p *probe) swapTwice(ctx context.Context, key string) (first, second Tag, err error) {
 	if first, err = p.store.Swap(ctx, key, Absent, []byte(`{"n":1}`)); err != nil {
 		return "", "", err
 	}
+	var lost error
 	for try := 1; ; try++ {
 		second, err = p.store.Swap(ctx, key, first, []byte(`{"n":2}`))
+		if lost != nil && fault.Is(err, fault.Conflict) {
+			return "", "", lost
+		}
 		if !unclear(err) || try == raceTries {
 			return first, second, err
 		}
-		if err := (Policy{Now: p.options.Now, Sleep: p.options.Sleep}).wait(ctx, p.options.Pause); err != nil {
+		lost = err
+		if err := p.options.wait(ctx); err != nil {
 			return "", "", err
+		}
+	}
+}
+
+// patient sends a write again that the store did not decide: some take one write a second of a key.
+func (p *probe) patient(ctx context.Context, write func() error) error {
+	for try := 1; ; try++ {
+		err := write()
+		if !unclear(err) || try == raceTries {
+			return err
+		}
+		if err := p.options.wait(ctx); err != nil {
+			return err
 		}
 	}
 }
@@ -303,7 +324,7 @@ func (p *probe) checkDelete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stale := p.store.Delete(ctx, key, first)
+	stale := p.patient(ctx, func() error { return p.store.Delete(ctx, key, first) })
 	if fault.Is(stale, fault.Denied) {
 		p.addNoDelete(stale)
 		return nil
@@ -318,7 +339,7 @@ func (p *probe) checkDelete(ctx context.Context) error {
 		text = "A delete with a stale tag deletes what stands: an unfinished prune must be closed by a person."
 	}
 	p.addUseful(CheckConditionalDelete, p.declared.ConditionalDelete, p.report.Observed.ConditionalDelete, text)
-	if err := p.store.Delete(ctx, key, second); err != nil {
+	if err := p.patient(ctx, func() error { return p.store.Delete(ctx, key, second) }); err != nil {
 		if !fault.Is(err, fault.Denied) {
 			return err
 		}

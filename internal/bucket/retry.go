@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +30,8 @@ type Policy struct {
 // store's error, since sending earlier would break the wish.
 const longestRetryAfter = 5 * time.Minute
 
-// sameKeyFloor is what a store that answered 429 gets between two writes of one key: GCS allows
-// one a second, and instant retries keep hitting the limit.
+// sameKeyFloor is what a store that answered 429 or 503 gets between two writes of one key: GCS
+// allows one a second and says 429, others say 503, and instant retries keep hitting the limit.
 const sameKeyFloor = time.Second
 
 // Retryable reports whether err is worth the same request once more.
@@ -121,15 +122,20 @@ func (p Policy) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// floors remembers which keys a store refused with 429, and until when they rest.
+// floors remembers which keys a store was too busy for, and until when they rest.
 type floors struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
+// busy are the statuses with which stores limit how often; 403 is one of Cloud Storage's.
+func busy() []int {
+	return []int{http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden}
+}
+
 func (f *floors) note(key string, err error, now time.Time) {
 	var e *fault.Error
-	if !errors.As(err, &e) || e.Status != http.StatusTooManyRequests {
+	if !errors.As(err, &e) || e.Kind != fault.Transient || !slices.Contains(busy(), e.Status) {
 		return
 	}
 	f.mu.Lock()

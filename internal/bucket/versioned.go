@@ -24,7 +24,7 @@ type Versioned interface {
 }
 
 // VersionsOf returns the older versions that a store keeps, or nil when it cannot keep any. It sees
-// through the layers of WithCounts and WithRetry. A body that breaks is not resumed.
+// through the layers of WithCounts, WithLook and WithRetry. A body that breaks is not resumed.
 func VersionsOf(store Store) Versioned {
 	switch s := store.(type) {
 	case Versioned:
@@ -33,6 +33,8 @@ func VersionsOf(store Store) Versioned {
 		if inner := VersionsOf(s.Store); inner != nil {
 			return countedVersions{inner, s.counts}
 		}
+	case *looking:
+		return VersionsOf(s.Store)
 	case *retrying:
 		if inner := VersionsOf(s.Store); inner != nil {
 			return retriedVersions{inner, s.policy}

@@ -102,19 +102,20 @@ func TestDefaults(t *testing.T) {
 // samples has a text for each setting, other than its default, and where it is not one word.
 var samples = map[string]string{
 	"feed-url": "http://127.0.0.1:1", "feed-api-key-file": "key.txt", "feed-overlap": "1h", "feed-rebuild-wait": "5m",
-	"bucket": "s3://b/p?region=eu-west-1", "ca-file": "ca.pem", "datasets": "ds_a*,ds_[bc]", "history": "current", "full": "true",
+	"bucket": "s3://b/p?region=eu-west-1", "ca-file": "ca.pem", "accept-weak-locking": "true", "datasets": "ds_a*,ds_[bc]", "history": "current", "full": "true",
 	"shard": "2/5", "max-duration": "50m", "transfer-concurrency": "3", "transfer-attempts": "7", "transfer-idle-timeout": "10s",
-	"transfer-min-rate": "2KiB/s", "transfer-rate-window": "2m", "transfer-bandwidth": "50MiB/s", "allow-private-links": "10.0.0.0/8,fd00::/8",
+	"transfer-min-rate": "2KiB/s", "transfer-rate-window": "2m", "transfer-bandwidth": "50MiB/s", "allow-private-links": "10.0.0.0/8,fd00::/8", "links-hosts": "*.S3.amazonaws.com,files.example.org.",
 	"publish-on-major": "follow", "lease-ttl": "90s", "output": "json", "log-format": "json", "log-level": "debug",
 }
 
 func sampled() config.Settings {
 	return config.Settings{
 		FeedURL: "http://127.0.0.1:1", FeedAPIKeyFile: "key.txt", FeedOverlap: time.Hour, FeedRebuildWait: 5 * time.Minute,
-		Bucket: "s3://b/p?region=eu-west-1", CAFile: "ca.pem", Datasets: []string{"ds_a*", "ds_[bc]"}, History: "current", Full: true,
+		Bucket: "s3://b/p?region=eu-west-1", CAFile: "ca.pem", AcceptWeakLocking: true, Datasets: []string{"ds_a*", "ds_[bc]"}, History: "current", Full: true,
 		ShardIndex: 2, ShardOf: 5, MaxDuration: 50 * time.Minute, TransferConcurrency: 3, TransferAttempts: 7, TransferIdleTimeout: 10 * time.Second,
 		TransferMinRate: 2048, TransferRateWindow: 2 * time.Minute, TransferBandwidth: 50 << 20,
 		AllowPrivateLinks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+		LinksHosts:        []string{"*.s3.amazonaws.com", "files.example.org"},
 		PublishOnMajor:    "follow", LeaseTTL: 90 * time.Second, Output: "json", LogFormat: "json", LogLevel: "debug",
 	}
 }
@@ -129,6 +130,7 @@ func TestEverySettingComesFromEveryLayer(t *testing.T) {
 feed: {url: "http://127.0.0.1:1", api_key_file: key.txt, overlap: 1h, rebuild_wait: 5m}
 bucket: s3://b/p?region=eu-west-1
 ca_file: ca.pem
+accept_weak_locking: true
 datasets: # a list
   - ds_a*
   - "ds_[bc]"
@@ -144,6 +146,7 @@ transfer:
   rate_window: 2m
   bandwidth: 50MiB/s
 allow_private_links: 10.0.0.0/8,fd00::/8
+links_hosts: ["*.S3.amazonaws.com", files.example.org.]
 publish:
   on_major: follow
 lease: {ttl: 90s}
@@ -183,7 +186,7 @@ func TestFlagBeforeEnvironmentBeforeFile(t *testing.T) {
 func TestAllProblemsAreReportedAtOnceWithTheirPlace(t *testing.T) {
 	yaml := file(t, "bucket: ftp://b\ntransfer:\n  attempts: many\n  concurency: 3\nhistory: all\nhistory: current\n")
 	environ := []string{"MIRROR_FEED_OVERLAP=10", "MIRROR_TYPO=1"}
-	_, err := load(t, environ, "--config", yaml, "--shard=5/5", "--datasets=ds_[", "--allow-private-links=10.0.0.1/8")
+	_, err := load(t, environ, "--config", yaml, "--shard=5/5", "--datasets=ds_[", "--allow-private-links=10.0.0.1/8", "--links-hosts=a.example:443")
 	wantProblems(t, err,
 		"MIRROR_TYPO|no setting",
 		yaml+`:4|"transfer.concurency"`,
@@ -194,6 +197,7 @@ func TestAllProblemsAreReportedAtOnceWithTheirPlace(t *testing.T) {
 		`shard|"5/5" from --shard|i/n`,
 		`transfer.attempts|"many" from `+yaml+":3|1 to 100",
 		`allow_private_links|"10.0.0.1/8" from --allow-private-links|10.0.0.0/8`,
+		`links_hosts|"a.example:443" from --links-hosts|names a port|a.example is meant`,
 	)
 }
 

@@ -29,8 +29,9 @@ type FeedFlags struct {
 
 // BucketFlags say where the mirror stands.
 type BucketFlags struct {
-	Bucket *string `name:"bucket" group:"Bucket" placeholder:"URL" help:"The bucket: s3://name/prefix?region=..., gs://name/prefix, azblob://container/prefix or file:///folder."`
-	CAFile *string `name:"ca-file" group:"Bucket" placeholder:"FILE" help:"PEM file of certificate authorities to trust beside the system's, for the feed, its links and the bucket."`
+	Bucket            *string `name:"bucket" group:"Bucket" placeholder:"URL" help:"The bucket: s3://name/prefix?region=..., gs://name/prefix, azblob://container/prefix or file:///folder."`
+	AcceptWeakLocking *bool   `name:"accept-weak-locking" group:"Bucket" help:"Use a bucket whose store ignores conditional writes. Then only one process at a time may write to it: no second run, and no approve, rollback or prune during one."`
+	CAFile            *string `name:"ca-file" group:"Bucket" placeholder:"FILE" help:"PEM file of certificate authorities to trust beside the system's, for the feed, its links and the bucket."`
 }
 
 // SelectFlags say what a run works on.
@@ -55,7 +56,8 @@ type TransferFlags struct {
 	TransferMinRate     *string  `name:"transfer-min-rate" group:"Transfer" placeholder:"1024" help:"Bytes a second below which a download is started again; none for no limit."`
 	TransferRateWindow  *string  `name:"transfer-rate-window" group:"Transfer" placeholder:"60s" help:"Time over which the rate is averaged."`
 	TransferBandwidth   *string  `name:"transfer-bandwidth" group:"Transfer" placeholder:"none" help:"Greatest rate of all downloads together, such as 50MiB/s."`
-	AllowPrivateLinks   []string `name:"allow-private-links" group:"Transfer" placeholder:"CIDR,..." help:"Private networks that signed links may point into."`
+	AllowPrivateLinks   []string `name:"allow-private-links" group:"Transfer" placeholder:"CIDR,..." help:"Private networks that signed links may lead into, such as that of a VPC endpoint. Addresses are checked when they are dialled; behind a proxy only --links-hosts can check where a link leads."`
+	LinksHosts          []string `name:"links-hosts" group:"Transfer" placeholder:"GLOB,..." help:"Hosts that signed links may lead to, such as *.s3.amazonaws.com, and no others. Behind a proxy this list stands in for the check of addresses, since the proxy resolves the names. Default: any public host."`
 }
 
 // PublishFlags say when the pointer moves and how runs keep out of each other's way.

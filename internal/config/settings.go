@@ -13,7 +13,9 @@ type Settings struct {
 	FeedRebuildWait time.Duration // how long a version being rebuilt is waited for
 
 	Bucket string // address of the bucket; its parameters are the store's to check
-	CAFile string // PEM file of further certificate authorities; empty: the system's only
+	// AcceptWeakLocking goes on with a store that ignores conditional writes.
+	AcceptWeakLocking bool
+	CAFile            string // PEM file of further certificate authorities; empty: the system's only
 
 	Datasets    []string // globs of dataset ids; empty: all
 	History     string   // HistoryAll or HistoryCurrent
@@ -29,6 +31,7 @@ type Settings struct {
 	TransferRateWindow  time.Duration
 	TransferBandwidth   int64 // bytes a second over all files; zero: no limit
 	AllowPrivateLinks   []netip.Prefix
+	LinksHosts          []string // globs of host names, in lower case; empty: any
 
 	PublishOnMajor string // OnMajorHold or OnMajorFollow
 	LeaseTTL       time.Duration

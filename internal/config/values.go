@@ -159,13 +159,15 @@ func path(field func(*Settings) *string) func(*Settings, string) error {
 	}
 }
 
-func readFull(s *Settings, text string) error {
-	value, err := strconv.ParseBool(text)
-	if err != nil {
-		return errValue
+func yes(field func(*Settings) *bool) func(*Settings, string) error {
+	return func(s *Settings, text string) error {
+		value, err := strconv.ParseBool(text)
+		if err != nil {
+			return errValue
+		}
+		*field(s) = value
+		return nil
 	}
-	s.Full = value
-	return nil
 }
 
 func readFeedURL(s *Settings, text string) error {
@@ -212,6 +214,24 @@ func readShard(s *Settings, text string) error {
 		return errors.New("out of range")
 	}
 	s.ShardIndex, s.ShardOf = index, of
+	return nil
+}
+
+// hostForm is a host name or an address with the signs of a glob in it.
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:*?\[\]-]{1,253}$`)
+
+func readHosts(s *Settings, text string) error {
+	s.LinksHosts = nil
+	for host := range strings.SplitSeq(text, ",") {
+		host = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(host), "."))
+		if _, err := pathpkg.Match(host, ""); err != nil || !hostForm.MatchString(host) {
+			return fmt.Errorf("%q is no host name", host)
+		}
+		if name, port, ok := strings.Cut(host, ":"); ok && !strings.Contains(port, ":") {
+			return fmt.Errorf("%q names a port: %s is meant", host, name)
+		}
+		s.LinksHosts = append(s.LinksHosts, host)
+	}
 	return nil
 }
 

@@ -3,6 +3,6 @@
 //
 // A test sees what a user sees: exit codes, output, and the objects in the bucket, which are copied
 // into a folder by the vendors' SDKs and judged by the invariant checker. Nothing here calls the
-// program's own packages. Every run logs at level trace, and every output and every object is
-// searched for secrets when its test ends.
+// program's own packages, but for the race of two writers, which needs thousands of swaps. Every run
+// logs at level trace, and every output and every object is searched for secrets when its test ends.
 package e2e

@@ -96,11 +96,13 @@ func TestAStoreThatLacksAGuaranteeIsRefused(t *testing.T) {
 	}
 }
 
-func without(header string) func(*testing.T, testservers.S3) testservers.S3 {
+func without(headers ...string) func(*testing.T, testservers.S3) testservers.S3 {
 	return func(t *testing.T, server testservers.S3) testservers.S3 {
 		return server.Behind(t, func(r *http.Request) {
-			if r.Method == http.MethodPut {
-				r.Header.Del(header)
+			if r.Method == http.MethodPut || r.Method == http.MethodPost || r.Method == http.MethodDelete {
+				for _, header := range headers {
+					r.Header.Del(header)
+				}
 			}
 		})
 	}

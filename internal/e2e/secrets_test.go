@@ -21,6 +21,12 @@ func (w *world) checkSecrets(root string) {
 	for _, output := range w.outputs {
 		w.checkText("the output of mirror "+output[:strings.IndexByte(output, '\n')], output)
 	}
+	w.checkFiles(root)
+}
+
+// checkFiles wants no secret in any file below root.
+func (w *world) checkFiles(root string) {
+	w.t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err

@@ -134,6 +134,9 @@ type run struct {
 	started time.Time
 	out     bytes.Buffer
 	err     bytes.Buffer
+	once    sync.Once
+	failed  error     // how it ended
+	over    time.Time // when somebody saw that
 }
 
 // result is how a run ended.
@@ -163,16 +166,22 @@ func (w *world) start(env []string, args ...string) *run {
 	return r
 }
 
-// wait waits for the end.
+// ended waits for the end, for several at once.
+func (r *run) ended() {
+	r.once.Do(func() { r.failed, r.over = r.command.Wait(), time.Now() })
+}
+
+// wait waits for the end and keeps the output.
 func (r *run) wait() result {
 	r.t.Helper()
-	err := r.command.Wait()
+	r.ended()
+	err := r.failed
 	r.cancel()
 	var exited *exec.ExitError
 	if err != nil && !errors.As(err, &exited) {
 		r.t.Fatal(err)
 	}
-	done := result{exit: r.command.ProcessState.ExitCode(), out: r.out.String(), err: r.err.String(), took: time.Since(r.started)}
+	done := result{exit: r.command.ProcessState.ExitCode(), out: r.out.String(), err: r.err.String(), took: r.over.Sub(r.started)}
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
 	r.world.outputs = append(r.world.outputs, strings.Join(r.command.Args[1:], " ")+"\n"+done.out+done.err)

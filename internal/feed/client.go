@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,7 +29,7 @@ type Limits struct {
 	Page    int64         // bytes of a page, an item or an answer of links; 16 MiB
 	Version int64         // bytes of one version's answer, which can list a million files; 1 GiB
 	Pages   int           // pages of one list; 100,000
-	Idle    time.Duration // longest silence of the server, before or within an answer; 60 s
+	Idle    time.Duration // longest silence of the server, before or within an answer, and time over which its rate is judged; 60 s
 	Wait    time.Duration // longest Retry-After that is waited for; 15 min
 }
 
@@ -38,7 +37,7 @@ type Limits struct {
 type Options struct {
 	BaseURL   string                                     // https, or http on loopback
 	Key       func() (string, error)                     // the API key; called again once after a 401
-	HTTP      *http.Client                               // transport to use, without redirects and cookies; nil for netclient's defaults
+	HTTP      *http.Client                               // only its transport is used; nil for netclient's defaults
 	Clock     func() time.Time                           // time.Now by default; must carry a monotonic reading
 	Sleep     func(context.Context, time.Duration) error // waits between tries; a timer by default
 	Attempts  int                                        // tries of one request; 5 by default
@@ -49,8 +48,10 @@ type Options struct {
 
 // Client talks to one feed. It is safe for concurrent use.
 type Client struct {
-	base    *url.URL
-	http    http.Client
+	base *url.URL
+	// http is no http.Client on purpose: that would follow redirects with the key on them, keep cookies, and
+	// repeat what a redirect says, signature and all, in its errors.
+	http    http.RoundTripper
 	options Options
 
 	mutex sync.Mutex
@@ -77,10 +78,9 @@ func New(options Options) (*Client, error) {
 			return nil, fmt.Errorf("build feed client: %w", err)
 		}
 	}
-	client.http = *shared
-	client.http.Jar = nil
-	// A followed redirect would carry the API key to wherever the answer points.
-	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if client.http = shared.Transport; client.http == nil {
+		client.http = http.DefaultTransport
+	}
 	return client, nil
 }
 
@@ -128,7 +128,7 @@ func parseBase(raw string) (*url.URL, error) {
 		return nil, errors.New("the address may hold a scheme, a host, a port and a path only")
 	case base.Hostname() == "" || base.Opaque != "":
 		return nil, fmt.Errorf("%q has no host", fault.RedactURL(raw))
-	case base.Scheme == "https" || base.Scheme == "http" && isLoopback(base.Hostname()):
+	case base.Scheme == "https" || base.Scheme == "http" && netclient.IsLoopback(base.Hostname()):
 	case base.Scheme == "http":
 		return nil, fmt.Errorf("%q would send the API key in the clear: plain http is for loopback only", fault.RedactURL(raw))
 	default:
@@ -137,11 +137,6 @@ func parseBase(raw string) (*url.URL, error) {
 	base.Path = strings.TrimRight(base.Path, "/")
 	base.RawPath = strings.TrimRight(base.RawPath, "/")
 	return base, nil
-}
-
-func isLoopback(host string) bool {
-	address := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || address != nil && address.IsLoopback()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

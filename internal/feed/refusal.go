@@ -66,12 +66,15 @@ func (s *session) refused(ctx context.Context, response *http.Response, body io.
 	switch out.Kind {
 	case fault.Denied:
 		out.Hint = "Check that the API key is valid and holds the Data Feeds permission."
+	case fault.NotFound:
+		out.Hint = "The feed does not know it, although it named it. What is mirrored stays; the next pass asks again."
 	case fault.NotSubscribed:
 		out.Hint = "Add the dataset to a subscription of this workspace."
 	case fault.Malformed:
 		out.Hint = spoiledHint
 	case fault.Transient:
-		out.After = retryAfter(response.Header, s.client.options.Clock())
+		out.Hint = againHint
+		out.After = netclient.RetryAfter(response.Header, s.client.options.Clock())
 	}
 	return out
 }
@@ -130,7 +133,9 @@ func (c call) transport(ctx context.Context, err error) error {
 		out.Hint = "If a proxy of yours ends TLS, name its certificate with --ca-file."
 		return out
 	}
-	return c.fault(fault.Transient, err)
+	out := c.fault(fault.Transient, err)
+	out.Hint = againHint
+	return out
 }
 
 // maxRefusal bounds what is read of a refusal's body: a message, not a document.

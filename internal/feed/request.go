@@ -83,8 +83,11 @@ func (s *session) try(ctx context.Context, read func(answer) error) error {
 	if err != nil {
 		return s.call.transport(ctx, err)
 	}
-	defer drain(response)
-	body := &guardedBody{from: response.Body, left: s.call.limit, limit: s.call.limit, idle: idle}
+	defer drain(response, idle)
+	body := &guardedBody{
+		from: response.Body, left: s.call.limit, limit: s.call.limit, idle: idle,
+		clock: s.client.options.Clock, window: s.client.options.Limits.Idle,
+	}
 	if response.StatusCode != http.StatusOK {
 		return s.refused(ctx, response, body, key)
 	}
@@ -112,7 +115,7 @@ func (s *session) open(ctx context.Context, idle *idleTimer) (*http.Response, st
 	if err != nil || response.StatusCode != http.StatusUnauthorized || s.reread {
 		return response, key, err
 	}
-	drain(response)
+	drain(response, idle)
 	s.reread = true
 	if key, err = s.client.apiKey(key); err != nil {
 		return nil, "", err
@@ -138,11 +141,13 @@ func (s *session) send(ctx context.Context, key string, idle *idleTimer) (*http.
 	s.call.count.Add(1)
 	idle.start()
 	defer idle.pause()
-	return s.client.http.Do(request)
+	return s.client.http.RoundTrip(request)
 }
 
-// drain leaves the connection usable when little is left of the body, and closes it.
-func drain(response *http.Response) {
+// drain leaves the connection usable when little is left of the body and comes at once, and closes it.
+func drain(response *http.Response, idle *idleTimer) {
+	idle.start() // it cancels the request when nothing more comes
+	defer idle.pause()
 	_, _ = io.CopyN(io.Discard, response.Body, 64<<10) // a failure only costs the connection
 	_ = response.Body.Close()
 }
@@ -161,6 +166,9 @@ func (c call) fault(kind fault.Kind, err error) *fault.Error {
 		Dataset: c.dataset, Version: int64(c.version), Err: err,
 	}
 }
+
+// againHint is what to do about a feed that is busy or cannot be reached.
+const againHint = "Nothing was lost: the next run asks again. Check the way out to the network if it goes on."
 
 // spoiledHint is what to do about an answer that cannot be used, whoever spoiled it.
 const spoiledHint = "A proxy between the mirror and the feed may change answers; else report it to Ploti. Nothing was lost: the next run asks again."

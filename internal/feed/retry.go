@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -72,37 +69,4 @@ func giveUp(err error, why string) error {
 	}
 	last.Err = fmt.Errorf("%w (%s)", last.Err, why)
 	return &last
-}
-
-// longWait stands for a Retry-After whose seconds do not fit: never a short pause.
-const longWait = time.Duration(math.MaxInt64)
-
-// retryAfter reads a Retry-After: seconds, or a date, which is taken against the server's own
-// clock when it sent one. Rubbish and times that are past are zero.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	text := header.Get("Retry-After")
-	if isDigits(text) {
-		seconds, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || seconds > int64(longWait/time.Second) {
-			return longWait
-		}
-		return time.Duration(seconds) * time.Second
-	}
-	date, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	if served := parseDate(header.Get("Date")); !served.IsZero() {
-		now = served
-	}
-	return max(date.Sub(now), 0)
-}
-
-func isDigits(text string) bool {
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return false
-		}
-	}
-	return text != ""
 }

@@ -53,7 +53,7 @@ type Object struct {
 // Snapshot is a state of a bucket: the hash of every object, and the documents that Compare reads.
 type Snapshot struct {
 	Objects   map[string]Object
-	documents map[string][]byte // pointers and decisions
+	documents map[string][]byte // pointers, decisions and prune.json
 }
 
 // Take hashes every object of a bucket, staging files and locks of a local store excepted.
@@ -73,7 +73,7 @@ func Take(b Bucket) (Snapshot, error) {
 			return Snapshot{}, fmt.Errorf("read %s: %w", key, err)
 		}
 		snapshot.Objects[key] = object
-		if where.class == classPointer || where.class == classDecision {
+		if where.class == classPointer || where.class == classDecision || key == pruneKey {
 			if snapshot.documents[key], err = readAll(b, key); err != nil {
 				return Snapshot{}, err
 			}

@@ -71,3 +71,24 @@ func TestComparedStates(t *testing.T) {
 		})
 	}
 }
+
+// TestAPruneUnderWayDeletesAttachments: it listed them and put its notes before the first state was taken.
+func TestAPruneUnderWayDeletesAttachments(t *testing.T) {
+	for state, violations := range map[string]int{"deleting": 0, "deciding": 1, "finished": 1} {
+		before := build(t, nil)
+		before[pruneKey] = fmt.Appendf(nil, `{"state":%q}`, state)
+		after := before.clone()
+		delete(after, pdfKey())
+		old, err := Take(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := Take(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := Compare(old, now); len(found) != violations {
+			t.Errorf("while it was %s: %v", state, found)
+		}
+	}
+}

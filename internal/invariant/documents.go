@@ -61,7 +61,8 @@ type pointer struct {
 	Schema        *struct {
 		Key string `json:"key"`
 	} `json:"schema"`
-	Pinned bool `json:"pinned"`
+	Pinned    bool     `json:"pinned"`
+	Decisions []string `json:"decisions"` // keys of those that it obeys
 }
 
 type decision struct {
@@ -69,6 +70,11 @@ type decision struct {
 	Action  string    `json:"action"`
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"`
+}
+
+// moves reports whether a pointer has to obey the decision; others only say something.
+func (d decision) moves() bool {
+	return d.Action == "approve" || d.Action == "rollback" || d.Action == "retire"
 }
 
 // note is what gone.json, withdrawn.json, pruned.json, stored.json and the mirror's own documents

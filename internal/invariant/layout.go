@@ -88,6 +88,7 @@ func rules() []rule {
 	add(classShard, `_mirror/shards/\d+-of-\d+-[^/]+\.json`)
 	add(classLease, `_mirror/leases/<ds>\.json`)
 	add(classDecision, `_mirror/decisions/<ds>/[^/]+\.json`)
+	add(classDecision, `_mirror/decisions/(_bucket)/[^/]+\.json`) // about what belongs to no dataset
 	add(classLedger, `_mirror/audits/ledger/.+`)
 	add(classReport, `_mirror/(?:runs|audits)/.+`)
 	add(classStaging, `_mirror/(?:tmp|locks)/.+`)

@@ -195,7 +195,7 @@ func (c *checker) checkLink(v *version) {
 	}
 }
 
-func sortedKeys(set map[string]string) []string {
+func sortedKeys[T any](set map[string]T) []string {
 	keys := make([]string, 0, len(set))
 	for key := range set {
 		keys = append(keys, key)

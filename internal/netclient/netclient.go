@@ -7,8 +7,10 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"feedmirror/internal/fault"
@@ -20,10 +22,13 @@ const (
 	DefaultTLSTimeout     = 10 * time.Second
 	DefaultHeaderTimeout  = 60 * time.Second
 	DefaultIdleTimeout    = 90 * time.Second
+	DefaultPingAfter      = 15 * time.Second
 	DefaultConnections    = 16
 	defaultKeepAlive      = 30 * time.Second
 	bufferSize            = 64 << 10 // bytes; a read or write of a socket moves up to this much
 	expectContinueTimeout = time.Second
+	// maxHeader bounds an answer's header in bytes, also of answers nobody wanted.
+	maxHeader = 256 << 10
 )
 
 // Options describe a client. The zero value is a client with the system's certificate
@@ -39,6 +44,14 @@ type Options struct {
 	TLSTimeout    time.Duration
 	HeaderTimeout time.Duration
 	IdleTimeout   time.Duration
+	// Silence breaks a connection over which nothing moved in either direction for so long while
+	// somebody waited to read or to write; zero: never. It is for clients whose callers do not watch
+	// the bodies themselves, and must be longer than HeaderTimeout.
+	Silence time.Duration
+	// PingAfter is how long an HTTP/2 connection with a request on it may be silent until it is asked
+	// whether it lives, and how long the answer may take. Twice this must be less than a caller waits
+	// for an answer: all requests share the connection, so that a dead one swallows every retry.
+	PingAfter time.Duration
 	// Connections is the number of idle connections kept for one host: the number of workers, or
 	// each of them pays for a new connection now and then.
 	Connections int
@@ -86,6 +99,15 @@ func newTransport(options Options, pool *x509.CertPool) *http.Transport {
 		WriteBufferSize:    bufferSize,
 		ReadBufferSize:     bufferSize,
 		Protocols:          new(http.Protocols),
+
+		MaxResponseHeaderBytes: maxHeader,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: valueOr(options.PingAfter, DefaultPingAfter),
+			PingTimeout:     valueOr(options.PingAfter, DefaultPingAfter),
+		},
+	}
+	if options.Silence > 0 {
+		transport.DialContext = watchSilence(dialer.DialContext, options.Silence)
 	}
 	transport.Protocols.SetHTTP1(true)
 	transport.Protocols.SetHTTP2(!options.HTTP1Only)
@@ -150,6 +172,15 @@ type timeout struct{ error }
 func (timeout) Timeout() bool { return true }
 
 func (t timeout) Unwrap() error { return t.error }
+
+// IsLoopback reports whether a URL's host is this machine by what it is called, without a look-up.
+func IsLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Unmap().IsLoopback()
+}
 
 func valueOr[T comparable](value, fallback T) T {
 	var zero T

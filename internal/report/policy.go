@@ -9,6 +9,33 @@ import (
 	"feedmirror/manifest"
 )
 
+// Role is what a command needs beside the least rights of a pass.
+type Role struct {
+	Command string `json:"command"`
+	Rights  string `json:"rights"`
+}
+
+// MoreRights returns what commands that delete or look behind the present need beside LeastPolicy;
+// none where that has it all. Give them to an identity of their own.
+func MoreRights(rawURL string) ([]Role, error) {
+	address, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("read bucket URL: %w", err)
+	}
+	switch address.Scheme {
+	case "s3":
+		whole := "arn:aws:s3:::" + address.Host
+		below := whole + "/" + strings.TrimLeft(strings.Trim(address.Path, "/")+"/", "/") + "*"
+		return []Role{
+			{"mirror prune, mirror verify --repair", "s3:DeleteObject on " + below},
+			{"mirror verify --repair, of a bucket with versions", "s3:ListBucketVersions on " + whole + " and s3:GetObjectVersion on " + below},
+		}, nil
+	case "azblob":
+		return []Role{{"mirror prune", "the data action Microsoft.Storage/storageAccounts/blobServices/containers/blobs/delete"}}, nil
+	}
+	return nil, nil
+}
+
 // LeastPolicy returns the least rights that mirror sync, verify and doctor need on the bucket that
 // a URL names, in the words of its service.
 func LeastPolicy(rawURL string) (string, error) {

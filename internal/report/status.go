@@ -22,6 +22,18 @@ type Status struct {
 	Shards   []ShardStatus   `json:"shards"`
 	Datasets []DatasetStatus `json:"datasets"`
 	LeftOut  []string        `json:"leftOut"` // subscribed datasets that no shard's filter takes
+	Prune    *PruneStatus    `json:"prune"`   // one that is not finished; null where there is none
+}
+
+// PruneStatus is a prune that is under way, or died.
+type PruneStatus struct {
+	State     string    `json:"state"` // deciding or deleting
+	Run       string    `json:"run"`
+	Host      string    `json:"host"`
+	StartedAt time.Time `json:"startedAt"`
+	At        time.Time `json:"at"`       // its last sign of life
+	Versions  int       `json:"versions"` // that it takes
+	Next      string    `json:"next"`     // the command to type if it died
 }
 
 // ShardStatus is when one shard's passes came by.
@@ -32,6 +44,9 @@ type ShardStatus struct {
 	LastExit    int        `json:"lastExit"`
 	Owed        int        `json:"owed"`         // datasets that the next pass looks at whatever the feed lists
 	OwedSome    []string   `json:"owedDatasets"` // the first ten of them
+	Filter      []string   `json:"filter"`       // globs; empty: all datasets
+	History     string     `json:"history"`
+	Idle        bool       `json:"idle"` // no run uses these settings any more, so that what is owed there does not count
 }
 
 // DatasetStatus is one dataset at a glance.
@@ -50,6 +65,7 @@ type DatasetStatus struct {
 	Lag         Lag             `json:"lag"`
 	Message     string          `json:"message"` // in words
 	Next        string          `json:"next"`    // the command to type; empty when there is none
+	Notices     []state.Notice  `json:"notices"` // worth knowing; nothing waits for it
 	CheckedAt   time.Time       `json:"checkedAt"`
 }
 
@@ -77,15 +93,37 @@ func BuildStatus(ctx context.Context, r bucket.Reader, selected func(string) boo
 		}
 	}
 	for dataset, line := range lines {
-		if selected == nil || selected(dataset) {
-			status.Datasets = append(status.Datasets, datasetStatus(line, pointers[dataset], now))
+		if selected != nil && !selected(dataset) {
+			continue
 		}
+		read := pointers[dataset]
+		if read.pointer == nil && !read.damaged {
+			pending, err := state.PendingDecisions(ctx, r, dataset, nil)
+			if err != nil {
+				return status, err
+			}
+			read.retired = state.Retires(pending)
+		}
+		status.Datasets = append(status.Datasets, datasetStatus(line, read, now))
+	}
+	if status.Prune, err = pruneStatus(ctx, r); err != nil {
+		return status, err
 	}
 	slices.SortFunc(status.Datasets, func(a, b DatasetStatus) int { return strings.Compare(a.Dataset, b.Dataset) })
 	status.LeftOut = slices.DeleteFunc(status.LeftOut, func(dataset string) bool { _, mirrored := lines[dataset]; return mirrored })
 	slices.Sort(status.LeftOut)
 	status.LeftOut = slices.Compact(status.LeftOut)
 	return status, nil
+}
+
+// pruneStatus returns the prune that is not finished, or nil.
+func pruneStatus(ctx context.Context, r bucket.Reader) (*PruneStatus, error) {
+	prune, _, err := state.LoadPrune(ctx, r)
+	if err != nil || !prune.Running() {
+		return nil, err
+	}
+	return &PruneStatus{State: string(prune.State), Run: prune.Run, Host: prune.Host, StartedAt: prune.StartedAt, At: prune.At,
+		Versions: len(prune.Versions), Next: "mirror prune --resume"}, nil
 }
 
 func (s *Status) readShards(ctx context.Context, r bucket.Reader) (map[string]state.Line, error) {
@@ -101,7 +139,8 @@ func (s *Status) readShards(ctx context.Context, r bucket.Reader) (map[string]st
 		if shard == nil {
 			continue
 		}
-		one := ShardStatus{Key: info.Key, LastAttempt: shard.LastAttempt, LastExit: shard.LastExit, Owed: len(shard.Owed), OwedSome: []string{}}
+		one := ShardStatus{Key: info.Key, LastAttempt: shard.LastAttempt, LastExit: shard.LastExit, Owed: len(shard.Owed), OwedSome: []string{},
+			Filter: append([]string{}, shard.Filter...), History: string(shard.History)}
 		for _, owed := range shard.Owed[:min(len(shard.Owed), 10)] {
 			one.OwedSome = append(one.OwedSome, owed.Dataset)
 		}
@@ -117,13 +156,28 @@ func (s *Status) readShards(ctx context.Context, r bucket.Reader) (map[string]st
 			}
 		}
 	}
+	s.markIdle()
 	return lines, nil
+}
+
+// markIdle tells documents that no run uses any more from those of this week's runs.
+func (s *Status) markIdle() {
+	var newest time.Time
+	for _, shard := range s.Shards {
+		if shard.LastAttempt.After(newest) {
+			newest = shard.LastAttempt
+		}
+	}
+	for at := range s.Shards {
+		s.Shards[at].Idle = (&state.Shard{LastAttempt: s.Shards[at].LastAttempt}).Idle(newest)
+	}
 }
 
 // readPointer is a pointer as it was found.
 type readPointer struct {
 	pointer *state.Pointer // nil where there is none that can be read
 	damaged bool           // something stands under its key
+	retired bool           // by a decision, where nothing is published
 }
 
 // readPointers reads every pointer: an operator may have moved one since the last pass.
@@ -149,7 +203,7 @@ func readPointers(ctx context.Context, r bucket.Reader) (map[string]readPointer,
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			pointers[dataset] = readPointer{pointer, damaged}
+			pointers[dataset] = readPointer{pointer: pointer, damaged: damaged}
 			return nil
 		})
 	}
@@ -157,13 +211,15 @@ func readPointers(ctx context.Context, r bucket.Reader) (map[string]readPointer,
 }
 
 func datasetStatus(line state.Line, read readPointer, now time.Time) DatasetStatus {
-	d := DatasetStatus{Dataset: line.Dataset, State: line.State, Held: line.Held, Newest: line.Newest, FeedCurrent: line.FeedCurrent, Message: line.Message, CheckedAt: line.CheckedAt}
+	d := DatasetStatus{Dataset: line.Dataset, State: line.State, Held: line.Held, Newest: line.Newest, FeedCurrent: line.FeedCurrent, Message: line.Message, CheckedAt: line.CheckedAt,
+		Notices: append([]state.Notice{}, line.Notices...)}
 	if pointer := read.pointer; pointer != nil {
 		published := pointer.PublishedAt
 		d.Published, d.Schema, d.PublishedAt = pointer.Version, pointer.SchemaVersion.String(), &published
 		d.Held, d.Withdrawn, d.Pinned, d.Retired = pointer.Held, pointer.Withdrawn, pointer.Pinned, pointer.Retired
 		d.Newest = max(d.Newest, pointer.Version)
 	}
+	d.Retired = d.Retired || read.retired
 	switch d.State {
 	case "", "held", "withdrawn", "retired": // the pointer says it, which a person may have moved since the last pass
 		d.State = "ok"

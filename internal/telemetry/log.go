@@ -28,9 +28,17 @@ func NewLogger(guard *Guard, options LogOptions) (zerolog.Logger, error) {
 	var out io.Writer = guard
 	switch {
 	case options.Format == "console" || options.Format == "auto" && options.Terminal:
-		out = zerolog.ConsoleWriter{Out: guard, NoColor: !options.Color, TimeFormat: time.TimeOnly}
+		// Values are quoted by the library where they need it, messages are not.
+		out = zerolog.ConsoleWriter{Out: guard, NoColor: !options.Color, TimeFormat: time.TimeOnly,
+			FormatMessage: func(text any) string {
+				message, _ := text.(string) // nil where a line has none
+				return OneLine(message)
+			}}
 	case options.Format != "json" && options.Format != "auto":
 		return zerolog.Nop(), fmt.Errorf("read log format %q: want auto, console or json", options.Format)
+	}
+	if out == io.Writer(guard) {
+		out = NewPlain(guard)
 	}
 	return zerolog.New(out).Level(level).With().Timestamp().Logger(), nil
 }

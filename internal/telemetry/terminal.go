@@ -67,7 +67,7 @@ func (t *Terminal) stageLine(out io.Writer, stat decor.Statistics) error {
 	if more := len(stages) - maxStages; more > 0 {
 		line += fmt.Sprintf(" | and %d more", more)
 	}
-	_, err := fmt.Fprintln(out, clip(line, stat.AvailableWidth))
+	_, err := fmt.Fprintln(out, clip(OneLine(line), stat.AvailableWidth))
 	return err
 }
 

@@ -39,13 +39,18 @@ func newS3(name string, port int) S3 {
 	}
 }
 
+// Credentials hands out the keys of the server.
+func (s S3) Credentials() aws.CredentialsProvider {
+	return credentials.NewStaticCredentialsProvider(s.AccessKey, s.SecretKey, "")
+}
+
 // Client returns a client of the vendor's SDK that sends each request once.
 func (s S3) Client() *s3.Client {
 	return s3.New(s3.Options{
 		BaseEndpoint: aws.String(s.Endpoint),
 		Region:       s.Region,
 		UsePathStyle: true,
-		Credentials:  credentials.NewStaticCredentialsProvider(s.AccessKey, s.SecretKey, ""),
+		Credentials:  s.Credentials(),
 		Retryer:      aws.NopRetryer{},
 	})
 }

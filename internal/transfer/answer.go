@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"feedmirror/internal/fault"
+	"feedmirror/internal/netclient"
 )
 
 // verdict says what is done after a try.
@@ -49,20 +50,20 @@ func judge(b *body, offset, want int64, etag string) *problem {
 	response := b.response
 	switch {
 	case response.StatusCode == http.StatusOK || response.StatusCode == http.StatusPartialContent:
-		return judgeContent(response, offset, want, etag)
+		return judgeContent(b, offset, want, etag)
 	case response.StatusCode == http.StatusRequestedRangeNotSatisfiable && offset > 0:
 		return &problem{
 			verdict: restart, kind: fault.WrongBytes, status: response.StatusCode, hint: hintBytes,
 			cause: fmt.Errorf("the source has nothing from byte %d on, %d bytes are named", offset, want),
 		}
 	default:
-		return judgeStatus(response, errorCode(b.drain()))
+		return judgeStatus(b, errorCode(b.drain()))
 	}
 }
 
 // judgeStatus judges an answer without the file.
-func judgeStatus(response *http.Response, code string) *problem {
-	status := response.StatusCode
+func judgeStatus(b *body, code string) *problem {
+	status := b.response.StatusCode
 	p := &problem{status: status, cause: fmt.Errorf("status %d%s", status, code)}
 	switch {
 	case status == http.StatusBadRequest || status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -73,11 +74,14 @@ func judgeStatus(response *http.Response, code string) *problem {
 	case status == http.StatusRequestTimeout || status == http.StatusTooEarly ||
 		status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
 		p.verdict, p.kind, p.hint = again, fault.Transient, hintAgain
-		p.after = retryAfter(response.Header)
+		p.after = netclient.RetryAfter(b.response.Header, b.opts.Now())
 	case status >= 300 && status < 400:
 		p.verdict, p.kind = wrong, fault.Malformed
-		p.cause = fmt.Errorf("status %d: signed links must not redirect, this one is not followed", status)
-		p.hint = "A proxy or login page stands between the mirror and the links."
+		p.cause = fmt.Errorf("status %d leads nowhere", status)
+		if isRedirect(b.response) {
+			p.cause = fmt.Errorf("the link is redirected more than %d times", maxRedirects)
+		}
+		p.hint = "A proxy or login page may stand between the mirror and the links."
 	default:
 		p.verdict, p.kind, p.hint = renew, fault.Malformed, hintRefused
 	}
@@ -85,14 +89,34 @@ func judgeStatus(response *http.Response, code string) *problem {
 }
 
 // judgeContent judges an answer that says it holds the file, or the rest of it.
-func judgeContent(response *http.Response, offset, want int64, etag string) *problem {
-	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return &problem{
-			verdict: wrong, kind: fault.Malformed, status: response.StatusCode,
-			cause: fmt.Errorf("the answer is encoded (%s) although none was asked for", printable(encoding)),
-			hint:  "A proxy or the feed's storage compresses on the fly: exempt the links' host from it.",
-		}
+func judgeContent(b *body, offset, want int64, etag string) *problem {
+	response := b.response
+	p := judgeExtent(b, offset, want, etag)
+	encoding := contentEncoding(response)
+	if encoding == "" || p == nil && response.ContentLength >= 0 {
+		// Bytes that are stored under an encoding are the file's own when their number is right: the
+		// manifest names what the source sends. The sha256 decides.
+		return p
 	}
+	return &problem{
+		verdict: wrong, kind: fault.Malformed, status: response.StatusCode,
+		cause: fmt.Errorf("the answer is encoded (%s) although none was asked for", encoding),
+		hint:  "A proxy or the feed's storage compresses on the fly: exempt the links' host from it.",
+	}
+}
+
+// contentEncoding returns how an answer says that its bytes are encoded, "" for not at all.
+func contentEncoding(response *http.Response) string {
+	encoding := response.Header.Get("Content-Encoding")
+	if strings.EqualFold(encoding, "identity") {
+		return ""
+	}
+	return printable(encoding)
+}
+
+// judgeExtent judges which bytes an answer holds.
+func judgeExtent(b *body, offset, want int64, etag string) *problem {
+	response := b.response
 	if response.StatusCode == http.StatusPartialContent {
 		return judgeRange(response, offset, want, etag)
 	}
@@ -105,7 +129,7 @@ func judgeContent(response *http.Response, offset, want int64, etag string) *pro
 	if response.ContentLength >= 0 && response.ContentLength != want {
 		return &problem{
 			verdict: wrong, kind: fault.WrongBytes, status: response.StatusCode, hint: hintBytes,
-			cause: fmt.Errorf("the source sends %d bytes (%s), %d are named", response.ContentLength, mediaType(response), want),
+			cause: fmt.Errorf("the source sends %d bytes (%s), %d are named", response.ContentLength, b.whence(), want),
 		}
 	}
 	return nil
@@ -161,24 +185,6 @@ func strongETag(header http.Header) string {
 		return ""
 	}
 	return etag
-}
-
-// retryAfter reads seconds or a date. A date is counted from the answer's own Date, since our
-// clock may be wrong. What cannot be read is no wish at all.
-func retryAfter(header http.Header) time.Duration {
-	text := header.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second //nolint:gosec // at most 31 bits
-	}
-	then, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	now, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
-		return 0
-	}
-	return max(then.Sub(now), 0)
 }
 
 var codePattern = regexp.MustCompile(`<Code>([A-Za-z0-9.]{1,64})</Code>`)

@@ -23,7 +23,8 @@ type body struct {
 	ctx      context.Context //nolint:containedctx // the request's own; its cause tells why a read ended
 	idle     *time.Timer
 	opts     *Options
-	err      error // sticky
+	moved    string // the host that redirects led to, "" for none
+	err      error  // sticky
 
 	windowTime  time.Duration
 	windowBytes int64
@@ -94,6 +95,18 @@ func (b *body) reason(err error) error {
 		return cause
 	}
 	return err
+}
+
+// whence says what kind of answer bytes came with, for messages.
+func (b *body) whence() string {
+	text := mediaType(b.response)
+	if encoding := contentEncoding(b.response); encoding != "" {
+		text += ", encoded as " + encoding
+	}
+	if b.moved != "" {
+		text += ", after a redirect to " + b.moved
+	}
+	return text
 }
 
 // drainLimit is how much of an unwanted body is read to keep its connection.

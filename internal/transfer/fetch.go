@@ -69,24 +69,11 @@ func (f *fetch) open(offset int64) (*body, error) {
 	}
 }
 
-// request sends one GET.
+// request asks for the bytes from offset on and judges the answer.
 func (f *fetch) request(l link, offset int64) (*body, *problem) {
-	request, err := newRequest(f.ctx, l.url)
-	if err != nil {
-		return nil, &problem{verdict: final, kind: fault.Malformed, cause: err,
-			hint: "The feed sent a link that cannot be used: report it to the feed's operator."}
-	}
-	request.Header.Set("Accept-Encoding", "identity")
-	request.Header.Set("User-Agent", f.engine.opts.UserAgent)
-	if offset > 0 {
-		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
-		if f.etag != "" {
-			request.Header.Set("If-Range", f.etag)
-		}
-	}
-	b, err := f.engine.send(request)
-	if err != nil {
-		return nil, connectProblem(err)
+	b, p := f.follow(l, offset)
+	if p != nil {
+		return nil, p
 	}
 	if p := judge(b, offset, f.task.Size, f.etag); p != nil {
 		b.close()
@@ -98,15 +85,31 @@ func (f *fetch) request(l link, offset int64) (*body, *problem) {
 	return b, nil
 }
 
+// describe adds what a request to the source says beside its address.
+func (f *fetch) describe(request *http.Request, offset int64) {
+	request.Header.Set("Accept-Encoding", "identity")
+	request.Header.Set("User-Agent", f.engine.opts.UserAgent)
+	if offset > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+		if f.etag != "" {
+			request.Header.Set("If-Range", f.etag)
+		}
+	}
+}
+
 // connectProblem judges a request that got no answer.
 func connectProblem(err error) *problem {
 	p := &problem{verdict: again, kind: fault.Transient, cause: err, hint: hintAgain}
 	var certificate *tls.CertificateVerificationError
-	var refused *RefusedAddressError
+	var address *RefusedAddressError
+	var host *RefusedHostError
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(err, &address):
 		p.verdict, p.kind = final, fault.Denied
 		p.hint = "If links lead into your own network on purpose, name its range with --allow-private-links."
+	case errors.As(err, &host):
+		p.verdict, p.kind = final, fault.Denied
+		p.hint = "If links lead to this host on purpose, name it with --links-hosts."
 	case errors.As(err, &certificate):
 		p.verdict, p.kind = final, fault.Denied
 		p.hint = "If a proxy of yours signs certificates, name its authority with --ca-file."

@@ -317,7 +317,7 @@ func TestLinkIsSentAsItIs(t *testing.T) {
 			go answerOnce(listener, lines, "hello")
 			file := File{Name: "f", Key: "k", Size: 5, SHA256: sha256.Sum256([]byte("hello"))}
 			transport := &http.Transport{DisableCompression: true}
-			Guard(transport, nil, 0)
+			Guard(transport, GuardOptions{Loopback: true})
 			defer transport.CloseIdleConnections()
 			w := &world{t: t, objects: map[string][]byte{}, creates: map[string]int{}}
 			engine := New(Options{

@@ -191,10 +191,6 @@ func TestGivesUpOnWhatTheSourceDoesForEver(t *testing.T) {
 		}, fault.Denied, "status 403 AccessDenied", 2},
 		{"404", func(v visit) { v.w.WriteHeader(http.StatusNotFound) }, fault.NotFound, "status 404", 5},
 		{"503", func(v visit) { v.w.WriteHeader(http.StatusServiceUnavailable) }, fault.Transient, "status 503", 5},
-		{"redirect", func(v visit) {
-			v.w.Header().Set("Location", "http://localhost/elsewhere?sig=SECRET9")
-			v.w.WriteHeader(http.StatusFound)
-		}, fault.Malformed, "must not redirect", 3},
 		{"teapot", func(v visit) { v.w.WriteHeader(http.StatusTeapot) }, fault.Malformed, "status 418", 2},
 		{"dropped", func(visit) { panic(http.ErrAbortHandler) }, fault.Transient, "EOF", 10},
 		{"slice unasked", func(v visit) {

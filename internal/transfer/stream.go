@@ -149,7 +149,7 @@ func (s *stream) took(p []byte) error {
 // verify checks that the body ends here and that its bytes are those named.
 func (s *stream) verify() error {
 	task := s.fetch.task
-	media := mediaType(s.body.response)
+	whence := s.body.whence()
 	var extra [1]byte
 	n, _ := s.body.Read(extra[:]) // an error behind the last byte cannot harm: the sha256 decides
 	s.closeBody()
@@ -158,9 +158,9 @@ func (s *stream) verify() error {
 	var cause error
 	switch {
 	case n > 0:
-		cause = fmt.Errorf("the source sends more than the %d bytes named (%s)", task.Size, media)
+		cause = fmt.Errorf("the source sends more than the %d bytes named (%s)", task.Size, whence)
 	case sum != task.SHA256:
-		cause = fmt.Errorf("the source sent bytes with sha256 %s (%s), %s is named", sum, media, task.SHA256)
+		cause = fmt.Errorf("the source sent bytes with sha256 %s (%s), %s is named", sum, whence, task.SHA256)
 	default:
 		s.whole = true
 		return nil

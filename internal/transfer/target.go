@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
+
+	"feedmirror/internal/netclient"
 )
 
 // Reasons why a link is not used. They hold nothing of the link.
@@ -36,7 +37,7 @@ func newRequest(ctx context.Context, signed string) (*http.Request, error) {
 	if err != nil || base.Hostname() == "" || base.User != nil {
 		return nil, errNoLink
 	}
-	if scheme == "http" && !isLoopback(base.Hostname()) {
+	if scheme == "http" && !netclient.IsLoopback(base.Hostname()) {
 		return nil, errPlainHTTP
 	}
 	exact, err := exactURL(base, target)
@@ -75,12 +76,4 @@ func exactURL(base *url.URL, target string) (*url.URL, error) {
 		return nil, errNotSendable
 	}
 	return exact, nil
-}
-
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.Unmap().IsLoopback()
 }

@@ -3,6 +3,8 @@ package transfer
 import (
 	"strings"
 	"testing"
+
+	"feedmirror/internal/netclient"
 )
 
 // Whatever a link holds, its target is sent byte for byte or not at all.
@@ -32,7 +34,7 @@ func FuzzRequestTarget(f *testing.F) {
 		if strings.ContainsAny(target, " \r\n\t") || request.URL.User != nil {
 			t.Errorf("%q was accepted", link)
 		}
-		if request.URL.Scheme == "http" && !isLoopback(request.URL.Hostname()) {
+		if request.URL.Scheme == "http" && !netclient.IsLoopback(request.URL.Hostname()) {
 			t.Errorf("%q is plain http", link)
 		}
 	})

@@ -50,6 +50,8 @@ func (s *Store) fail(ctx context.Context, op, key string, err error) error {
 		failure.Hint = "Name the authority that signs the store's certificate with --ca-file."
 	case bucket.Broken(err):
 		failure.Kind = fault.Transient
+	case bucket.Garbled(err), strings.HasPrefix(err.Error(), "unmarshalling type"): // the SDK hides the cause
+		return bucket.Unreadable(op, key, err)
 	}
 	return failure
 }

@@ -28,6 +28,9 @@ func (s *Store) Stat(ctx context.Context, key string) (bucket.Info, error) {
 	if err != nil {
 		return bucket.Info{}, s.fail(ctx, opStat, key, err)
 	}
+	if tagOf(answer.ETag) == bucket.Absent { // a proxy's page is no blob
+		return bucket.Info{}, unproven(opStat, key)
+	}
 	info := bucket.Info{
 		Key: key, Size: valueOf(answer.ContentLength, -1), Tag: tagOf(answer.ETag),
 		Modified: valueOf(answer.LastModified, time.Time{}), Encoding: valueOf(answer.ContentEncoding, ""),
@@ -82,10 +85,14 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 	if err != nil {
 		return nil, bucket.Info{}, s.fail(ctx, opRead, key, err)
 	}
+	if offset > 0 && valueOf(answer.ContentLength, -1) == 0 { // azurite's way to refuse a range behind the end
+		_ = answer.Body.Close()
+		return bucket.OpenNothing(ctx, s, key, offset, length)
+	}
 	info, err := downloadInfo(key, answer, offset)
 	if err != nil {
 		_ = answer.Body.Close()
-		return nil, bucket.Info{}, s.fail(ctx, opRead, key, err)
+		return nil, bucket.Info{}, bucket.Unreadable(opRead, key, err)
 	}
 	wrap := func(err error) error { return s.fail(ctx, opRead, key, err) }
 	return bucket.PromisedBody(answer.Body, valueOf(answer.ContentLength, -1), wrap), info, nil
@@ -96,6 +103,9 @@ func downloadInfo(key string, answer blob.DownloadStreamResponse, offset int64) 
 		Key: key, Size: valueOf(answer.ContentLength, -1), Tag: tagOf(answer.ETag),
 		Modified: valueOf(answer.LastModified, time.Time{}), Encoding: valueOf(answer.ContentEncoding, ""),
 		Checksum: checksumOf(answer.ContentMD5),
+	}
+	if info.Tag == bucket.Absent {
+		return bucket.Info{}, errors.New("it names no ETag")
 	}
 	if answer.ContentRange == nil {
 		if offset > 0 {
@@ -124,28 +134,59 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[bucket
 		if from := s.prefix + after; after != "" && strings.HasPrefix(after, prefix) {
 			options.StartFrom = &from // inclusive, and ignored by older services
 		}
-		last := ""
-		for pages := s.client.NewListBlobsFlatPager(options); pages.More(); {
-			page, err := pages.NextPage(ctx)
+		last, marker := "", ""
+		pages := s.client.NewListBlobsFlatPager(options)
+		for page := 0; pages.More(); page++ {
+			if page > 0 && s.options.Counts != nil {
+				s.options.Counts.List.Add(1)
+			}
+			answer, err := pages.NextPage(ctx)
 			if err != nil {
 				yield(bucket.Info{}, s.fail(ctx, opList, prefix, err))
 				return
 			}
-			for _, item := range page.Segment.BlobItems {
-				info, listed := s.listedInfo(item)
-				if !listed {
-					continue
-				}
-				if last != "" && info.Key <= last {
-					yield(bucket.Info{}, outOfOrder(prefix, info.Key, last))
-					return
-				}
-				last = info.Key
-				if info.Key > after && !yield(info, nil) {
-					return
-				}
+			if answer.Segment == nil {
+				yield(bucket.Info{}, bucket.Unreadable(opList, prefix, errors.New("it has no list")))
+				return
 			}
+			var more bool
+			if last, more = s.listPage(answer.Segment.BlobItems, prefix, after, last, yield); !more {
+				return
+			}
+			next := valueOf(answer.NextMarker, "")
+			if next != "" && next == marker {
+				yield(bucket.Info{}, doubtful(prefix, errors.New("a page names itself as the next one")))
+				return
+			}
+			marker = next
 		}
+	}
+}
+
+// listPage yields what a page has behind the key after, and returns the last key and whether the
+// listing goes on.
+func (s *Store) listPage(items []*container.BlobItem, prefix, after, last string, yield func(bucket.Info, error) bool) (string, bool) {
+	for _, item := range items {
+		info, listed := s.listedInfo(item)
+		if !listed {
+			continue
+		}
+		if last != "" && info.Key <= last {
+			yield(bucket.Info{}, outOfOrder(prefix, info.Key, last))
+			return last, false
+		}
+		last = info.Key
+		if info.Key > after && !yield(info, nil) {
+			return last, false
+		}
+	}
+	return last, true
+}
+
+func doubtful(prefix string, cause error) error {
+	return &fault.Error{
+		Op: opList, Object: prefix, Side: fault.SideBucket, Kind: fault.Malformed, Err: cause,
+		Hint: "The service's listing cannot be proven complete; run `mirror doctor`.",
 	}
 }
 

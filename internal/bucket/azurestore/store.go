@@ -41,6 +41,10 @@ type Options struct {
 	// PartSize is the greatest object that is sent in one request, and the memory that a greater
 	// one takes, in bytes. Zero means 8 MiB.
 	PartSize int
+	// Retry is how often a block is sent again.
+	Retry bucket.Policy
+	// Counts receives the pages of listings beyond the first; nil: not counted.
+	Counts *bucket.Counts
 	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
 }
@@ -117,7 +121,7 @@ func clientOptions(options Options) azcore.ClientOptions {
 		web = http.DefaultClient
 	}
 	return azcore.ClientOptions{
-		Transport:       web,
+		Transport:       bucket.Unredirected(web),
 		Retry:           policy.RetryOptions{MaxRetries: -1},
 		PerCallPolicies: []policy.Policy{identityEncoding{}},
 	}

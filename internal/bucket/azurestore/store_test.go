@@ -367,6 +367,7 @@ func TestHeadersOfAClass(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			seen <- r.Header.Clone()
+			w.Header().Set("ETag", `"e"`)
 			w.WriteHeader(http.StatusCreated)
 		}))
 		t.Cleanup(server.Close)

@@ -47,6 +47,9 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 	if err != nil {
 		return s.createAgain(ctx, key, name, content, data.Bytes(), s.fail(ctx, opCreate, key, err))
 	}
+	if tagOf(answer.ETag) == bucket.Absent {
+		return bucket.Info{}, unproven(opCreate, key)
+	}
 	return bucket.Info{
 		Key: key, Size: content.Size, Tag: tagOf(answer.ETag), Checksum: checksumOf(answer.ContentMD5),
 		Modified: valueOf(answer.LastModified, time.Time{}),
@@ -121,6 +124,9 @@ func (s *Store) createLarge(ctx context.Context, key, name string, content bucke
 	if err != nil {
 		return bucket.Info{}, s.failCommit(ctx, key, err)
 	}
+	if tagOf(answer.ETag) == bucket.Absent {
+		return bucket.Info{}, unproven(opCreate, key)
+	}
 	return bucket.Info{
 		Key: key, Size: content.Size, Tag: tagOf(answer.ETag),
 		Modified: valueOf(answer.LastModified, time.Time{}),
@@ -146,7 +152,7 @@ func (s *Store) stage(ctx context.Context, key string, blobClient *blockblob.Cli
 		}
 		id := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(bytes.Clone(attempt), uint32(len(blocks))))
 		sum := md5.Sum(buffer[:n]) //nolint:gosec // see the import
-		err = bucket.Policy{}.Do(ctx, bucket.Retryable, func(int) error {
+		err = s.options.Retry.Do(ctx, bucket.Retryable, func(int) error {
 			_, err := blobClient.StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(buffer[:n])), &blockblob.StageBlockOptions{
 				TransactionalValidation: blob.TransferValidationTypeMD5(sum[:]), CPKScopeInfo: s.scope(),
 			})
@@ -208,7 +214,15 @@ func (s *Store) Swap(ctx context.Context, key string, old bucket.Tag, data []byt
 	if err != nil {
 		return bucket.Absent, s.fail(ctx, opSwap, key, err)
 	}
+	if tagOf(answer.ETag) == bucket.Absent {
+		return bucket.Absent, unproven(opSwap, key)
+	}
 	return tagOf(answer.ETag), nil
+}
+
+// unproven is the error of a success that names no blob: what stands at the key decides.
+func unproven(op, key string) error {
+	return bucket.Unreadable(op, key, errors.New("it names no ETag"))
 }
 
 // Delete implements bucket.Deleter.

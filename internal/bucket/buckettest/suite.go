@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"feedmirror/internal/bucket"
@@ -50,7 +51,19 @@ func Groups() []string {
 // their Guarantees. Each group is a subtest with a store of its own.
 func Run(t *testing.T, open Open) {
 	t.Helper()
-	for _, g := range groups() {
+	run(t, groups(), open)
+}
+
+// RunAlone is Run without the groups in which writers meet: for a store that keeps its promises to a
+// single writer.
+func RunAlone(t *testing.T, open Open) {
+	t.Helper()
+	run(t, slices.DeleteFunc(groups(), func(g group) bool { return strings.HasSuffix(g.name, "-race") }), open)
+}
+
+func run(t *testing.T, groups []group, open Open) {
+	t.Helper()
+	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
 			store := open(t)
 			t.Cleanup(func() {

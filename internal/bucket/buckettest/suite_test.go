@@ -193,6 +193,52 @@ func TestCrashAfterNthWrite(t *testing.T) {
 	}
 }
 
+// TestCrashInTheMiddleOfABody: the store reads half of a body and keeps nothing of it; a write
+// without a body does not begin.
+func TestCrashInTheMiddleOfABody(t *testing.T) {
+	for name, write := range map[string]func(bucket.Store, *readMeter) error{
+		"create": func(s bucket.Store, body *readMeter) error {
+			content := contentBytes([]byte("0123456789"), bucket.Data)
+			body.Reader, content.Body = content.Body, body
+			_, err := s.Create(t.Context(), "2", content)
+			return err
+		},
+		"swap": func(s bucket.Store, _ *readMeter) error {
+			_, err := s.Swap(t.Context(), "2", bucket.Absent, []byte("b"))
+			return err
+		},
+	} {
+		beneath := local(t)
+		crashing := &CrashAfterNthWrite{Store: beneath, Nth: 2, When: MidWrite}
+		if _, err := bucket.CreateDocument(t.Context(), crashing, "1", []byte("a")); err != nil {
+			t.Fatal(err)
+		}
+		var body readMeter
+		if err := write(crashing, &body); !errors.Is(err, ErrCrashed) || !crashing.Crashed() {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if want := map[string]int{"create": 5, "swap": 0}[name]; body.bytes != want {
+			t.Errorf("%s: %d bytes of the body were read, want %d", name, body.bytes, want)
+		}
+		if journal := crashing.Journal(); len(journal) != 2 || journal[1] != (Write{Op(name), "2"}) {
+			t.Errorf("%s: the journal says %v", name, journal)
+		}
+		(&subject{Store: beneath}).wantKeys(t, "1")
+	}
+}
+
+// readMeter counts what is read.
+type readMeter struct {
+	io.Reader
+	bytes int
+}
+
+func (m *readMeter) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	m.bytes += n
+	return n, err
+}
+
 func TestLieAboutExistence(t *testing.T) {
 	s := &subject{Store: local(t)}
 	s.mustCreate(t, "b", []byte("b"))

@@ -48,6 +48,8 @@ func (s *Store) fail(ctx context.Context, op, key string, err error) error {
 		failure.Hint = "Name the authority that signs the store's certificate with --ca-file."
 	case bucket.Broken(err):
 		failure.Kind = fault.Transient
+	case bucket.Garbled(err):
+		return bucket.Unreadable(op, key, err)
 	}
 	return failure
 }
@@ -81,7 +83,12 @@ func kindOf(op string, answer *googleapi.Error) fault.Kind {
 			return fault.BucketUnfit // only the bucket can be missing there
 		}
 		return fault.NotFound
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusForbidden:
+		if limited(answer) {
+			return fault.Transient
+		}
+		return fault.Denied
+	case http.StatusUnauthorized:
 		return fault.Denied
 	case http.StatusBadRequest:
 		return kindOfBadRequest(answer)
@@ -134,4 +141,14 @@ func checksumRefused(answer *googleapi.Error) bool {
 func requesterPays(answer *googleapi.Error) bool {
 	text := strings.ToLower(answer.Message + answer.Body)
 	return strings.Contains(text, "requester pays")
+}
+
+// limited reports whether a refusal is about how often, which older parts of the API answer with 403.
+func limited(answer *googleapi.Error) bool {
+	for _, item := range answer.Errors {
+		if item.Reason == "rateLimitExceeded" || item.Reason == "userRateLimitExceeded" {
+			return true
+		}
+	}
+	return false
 }

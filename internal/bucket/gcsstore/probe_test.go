@@ -28,8 +28,8 @@ func TestProbe(t *testing.T) {
 // The fake alone lacks conditional deletes, and the probe sees it.
 func TestProbeOfTheFakeAlone(t *testing.T) {
 	report, err := bucket.Probe(t.Context(), openStore(t), bucket.ProbeOptions{Run: "run"})
-	if err != nil || report.Unfit() != nil {
-		t.Fatalf("%v, %v", err, report.Unfit())
+	if err != nil || report.Unfit(false) != nil {
+		t.Fatalf("%v, %v", err, report.Unfit(false))
 	}
 	finding, found := report.Finding(bucket.CheckConditionalDelete)
 	if !found || finding.Verdict != bucket.VerdictLacking {

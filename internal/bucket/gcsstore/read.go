@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
-	"google.golang.org/api/iterator"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
@@ -30,6 +28,9 @@ func (s *Store) Stat(ctx context.Context, key string) (bucket.Info, error) {
 	attrs, err := s.bucket.Object(name).Attrs(ctx)
 	if err != nil {
 		return bucket.Info{}, s.fail(ctx, opStat, key, err)
+	}
+	if attrs.Generation <= 0 {
+		return bucket.Info{}, bucket.Unreadable(opStat, key, errors.New("it names no generation"))
 	}
 	return infoOf(key, attrs), nil
 }
@@ -87,7 +88,7 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 	info, promised, err := readInfo(key, answer, offset)
 	if err != nil {
 		_ = answer.Body.Close()
-		return nil, bucket.Info{}, s.fail(ctx, opRead, key, err)
+		return nil, bucket.Info{}, bucket.Unreadable(opRead, key, err)
 	}
 	wrap := func(err error) error { return s.fail(ctx, opRead, key, err) }
 	return bucket.PromisedBody(answer.Body, promised, wrap), info, nil
@@ -162,48 +163,4 @@ func checksumOf(header http.Header) string {
 		}
 	}
 	return ""
-}
-
-// List implements bucket.Reader. Cloud Storage lists in byte order of UTF-8 names; the order is
-// checked, because a gap in it would read as a missing object.
-func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[bucket.Info, error] {
-	return func(yield func(bucket.Info, error) bool) {
-		query := &storage.Query{Prefix: s.prefix + prefix}
-		if after != "" {
-			query.StartOffset = s.prefix + after // inclusive: the key itself is dropped below
-		}
-		if err := query.SetAttrSelection(listed()); err != nil {
-			yield(bucket.Info{}, s.fail(ctx, opList, prefix, err))
-			return
-		}
-		objects := s.bucket.Objects(ctx, query)
-		last := after
-		for {
-			attrs, err := objects.Next()
-			if errors.Is(err, iterator.Done) {
-				return
-			}
-			if err != nil {
-				yield(bucket.Info{}, s.fail(ctx, opList, prefix, err))
-				return
-			}
-			key := strings.TrimPrefix(attrs.Name, s.prefix)
-			if key == after {
-				continue
-			}
-			if key <= last {
-				yield(bucket.Info{}, s.fail(ctx, opList, prefix, fmt.Errorf("%q came after %q: out of order", key, last)))
-				return
-			}
-			last = key
-			if !yield(infoOf(key, attrs), nil) {
-				return
-			}
-		}
-	}
-}
-
-// listed are the attributes that a listing asks for: what infoOf reads.
-func listed() []string {
-	return []string{"Name", "Size", "Generation", "Updated", "CRC32C", "StorageClass", "ContentEncoding"}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
 	"google.golang.org/api/option"
+	raw "google.golang.org/api/storage/v1"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
@@ -37,6 +38,8 @@ type Options struct {
 	// PartSize is the greatest object that is sent in one request, and the memory that a greater
 	// one takes, in bytes; a multiple of 256 KiB. Zero means 8 MiB.
 	PartSize int
+	// Counts receives the pages of listings beyond the first; nil: not counted.
+	Counts *bucket.Counts
 	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
 }
@@ -49,6 +52,7 @@ type Store struct {
 	web     *http.Client
 	client  *storage.Client
 	bucket  *storage.BucketHandle
+	lists   *raw.ObjectsService
 	chunk   int // bytes of PartSize
 }
 
@@ -69,8 +73,12 @@ func New(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := storage.NewClient(ctx,
-		option.WithHTTPClient(web), option.WithEndpoint(endpoint.String()+"/storage/v1/"))
+	settings := []option.ClientOption{option.WithHTTPClient(web), option.WithEndpoint(endpoint.String() + "/storage/v1/")}
+	client, err := storage.NewClient(ctx, settings...)
+	if err != nil {
+		return nil, unfit(options.Bucket, err)
+	}
+	service, err := raw.NewService(ctx, settings...)
 	if err != nil {
 		return nil, unfit(options.Bucket, err)
 	}
@@ -80,7 +88,7 @@ func New(ctx context.Context, options Options) (*Store, error) {
 		handle = handle.UserProject(options.UserProject)
 	}
 	store := &Store{
-		options: options, web: web, client: client, bucket: handle, chunk: partSize(options),
+		options: options, web: web, client: client, bucket: handle, lists: service.Objects, chunk: partSize(options),
 		address: endpoint.String() + "/storage/v1/b/" + url.PathEscape(options.Bucket),
 	}
 	if prefix := strings.Trim(options.Prefix, "/"); prefix != "" {
@@ -153,7 +161,7 @@ func authorized(ctx context.Context, options Options, endpoint *url.URL) (*http.
 		base = http.DefaultClient
 	}
 	if endpoint.Scheme == "http" {
-		return base, nil
+		return bucket.Unredirected(base), nil
 	}
 	// The source of tokens outlives this call, and fetches them through the same proxy.
 	ctx = context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, base)
@@ -161,9 +169,9 @@ func authorized(ctx context.Context, options Options, endpoint *url.URL) (*http.
 	if err != nil {
 		return nil, unfit(options.Bucket, err)
 	}
-	client := *base
+	client := bucket.Unredirected(base)
 	client.Transport = &oauth2.Transport{Base: base.Transport, Source: credentials.TokenSource}
-	return &client, nil
+	return client, nil
 }
 
 func unfit(name string, cause error) error {

@@ -121,6 +121,9 @@ func ignoreCancel(err error) error {
 // it made the object visible; one that did not, and holds other bytes, must not keep them under
 // this key, so that very generation is taken away again.
 func (s *Store) settle(ctx context.Context, key string, attrs *storage.ObjectAttrs, size int64, sum uint32) (bucket.Info, error) {
+	if attrs.Generation <= 0 {
+		return bucket.Info{}, bucket.Unreadable(opCreate, key, errors.New("it names no generation"))
+	}
 	if attrs.Size == size && attrs.CRC32C == sum {
 		return infoOf(key, attrs), nil
 	}
@@ -163,6 +166,9 @@ func (s *Store) Swap(ctx context.Context, key string, old bucket.Tag, data []byt
 	attrs, err := s.send(ctx, object, key, bucket.Pointer, data, crc32.Checksum(data, castagnoli()))
 	if err != nil {
 		return bucket.Absent, s.fail(ctx, opSwap, key, err)
+	}
+	if attrs.Generation <= 0 { // a success that names no object proves nothing: what stands decides
+		return bucket.Absent, bucket.Unreadable(opSwap, key, errors.New("it names no generation"))
 	}
 	return tagOf(attrs.Generation), nil
 }

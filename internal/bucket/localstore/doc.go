@@ -12,5 +12,9 @@
 // content; the tag of data (no write permission) or of anything large is size, time of change
 // and inode, which is cheap and changes with every write of ours.
 //
+// Files and folders are closed to the world: folders have 0750, data 0440, documents 0640, staging
+// files 0600, and the umask can take more away from folders. Readers under another user get in by
+// the group, with setgid on the root, or by an ACL. The root itself keeps what it has.
+//
 // It follows no symbolic links below the root and knows nothing of versions or records.
 package localstore

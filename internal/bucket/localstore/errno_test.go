@@ -18,7 +18,7 @@ func TestErrno(t *testing.T) {
 		syscall.ENOENT: fault.NotFound, syscall.ENOTDIR: fault.Unsupported, syscall.EIO: fault.Transient,
 		syscall.EBADF: fault.Internal,
 	} {
-		err := linkHint("create file", "k", &fs.PathError{Op: "write", Path: "/srv/secret/k", Err: errno})
+		err := (&Store{root: "/"}).linkHint("create file", "k", &fs.PathError{Op: "write", Path: "/srv/secret/k", Err: errno})
 		if !fault.Is(err, want) || strings.Contains(err.Error(), "/srv") {
 			t.Errorf("%v: got %v (%s), want %s", errno, err, fault.KindOf(err), want)
 		}
@@ -27,7 +27,7 @@ func TestErrno(t *testing.T) {
 		}
 	}
 	for _, errno := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP} {
-		err := linkHint("create file", "k", &os.LinkError{Op: "link", Old: "/srv/a", New: "/srv/b", Err: errno})
+		err := (&Store{root: "/"}).linkHint("create file", "k", &os.LinkError{Op: "link", Old: "/srv/a", New: "/srv/b", Err: errno})
 		if !fault.Is(err, fault.BucketUnfit) || !strings.Contains(fault.HintOf(err), "hard links") {
 			t.Errorf("link, %v: %v, hint %q", errno, err, fault.HintOf(err))
 		}

@@ -53,8 +53,8 @@ func TestTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]fs.FileMode{
-		"a": 0o755, "a/b": 0o755, "a/b/data": 0o444, "a/doc.json": 0o644, "current": 0o755, "current/p.json": 0o644,
-		"_mirror": 0o755, "_mirror/tmp": 0o755, "_mirror/locks": 0o755,
+		"a": 0o750, "a/b": 0o750, "a/b/data": 0o440, "a/doc.json": 0o640, "current": 0o750, "current/p.json": 0o640,
+		"_mirror": 0o750, "_mirror/tmp": 0o750, "_mirror/locks": 0o750,
 	}
 	if err := checkTree(t, root, want); err != nil || len(want) > 0 {
 		t.Errorf("%v; missing: %v", err, want)
@@ -149,7 +149,7 @@ func TestHeldLock(t *testing.T) {
 	if held, err := lock.TryLock(); !held || err != nil {
 		t.Fatalf("lock: %t, %v", held, err)
 	}
-	if _, err := store.Swap(t.Context(), "p.json", tag, []byte("2")); !fault.Is(err, fault.Transient) || !strings.Contains(fault.HintOf(err), "_mirror/locks") {
+	if _, err := store.Swap(t.Context(), "p.json", tag, []byte("2")); !fault.Is(err, fault.Budget) || !strings.Contains(fault.HintOf(err), "_mirror/locks") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -218,6 +218,20 @@ func TestStrangers(t *testing.T) {
 	}
 	for info, err := range store.List(t.Context(), "", "") {
 		t.Errorf("listed %q, %v", info.Key, err)
+	}
+	for _, key := range []string{"folder/secret", "folder/new", "folder/deep/new"} { // never read, never written through
+		_, statErr := store.Stat(t.Context(), key)
+		_, _, openErr := store.Open(t.Context(), key, 0, -1)
+		_, createErr := store.Create(t.Context(), key, data("x", nil))
+		_, swapErr := store.Swap(t.Context(), key, bucket.Absent, []byte("{}"))
+		for _, err := range []error{statErr, openErr, createErr, swapErr, store.Delete(t.Context(), key, "t")} {
+			if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "symbolic link") {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+		t.Errorf("outside stand %v, %v", entries, err)
 	}
 	for _, key := range []string{"link", "pipe", "empty"} {
 		if _, err := store.Stat(t.Context(), key); !fault.Is(err, fault.NotFound) {
@@ -316,24 +330,6 @@ func TestFolderRemovedMeanwhile(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(root, "a")); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-func TestCaseInsensitive(t *testing.T) {
-	root := t.TempDir()
-	folds, err := at(t, root).CaseInsensitive()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "Name"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, statErr := os.Stat(filepath.Join(root, "nAME"))
-	if folds != (statErr == nil) {
-		t.Errorf("says %t, the file system says %v", folds, statErr)
-	}
-	if left := staging(t, root); len(left) > 0 {
-		t.Errorf("staging holds %q", left)
 	}
 }
 

@@ -16,6 +16,7 @@ const foldersKept = 4096
 // folders makes folders durably. A folder that another process made a moment ago may not be on
 // disk yet, so the first use of each folder flushes it and all above it.
 type folders struct {
+	system  system
 	mu      sync.Mutex
 	durable map[string]bool
 }
@@ -28,26 +29,28 @@ func (f *folders) make(root, below string) error {
 	f.mu.Lock()
 	known := f.durable[below]
 	f.mu.Unlock()
-	if known {
-		return nil
+	if known { // unless a clean-up of empty folders took it
+		if info, err := os.Lstat(filepath.Join(root, filepath.FromSlash(below))); err == nil && info.IsDir() {
+			return nil
+		}
 	}
 	path := root
 	for segment := range strings.SplitSeq(below, "/") {
 		parent := path
 		path = filepath.Join(path, segment)
-		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := f.system.mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if err := syncFolder(parent); err != nil {
+		info, err := os.Lstat(path)
+		if err != nil {
 			return err
 		}
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+		if !info.IsDir() { // a link that leads to a folder is none either
+			return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+		}
+		if err := f.system.flushFolder(parent); err != nil {
+			return err
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,13 +66,4 @@ func (f *folders) forget(below string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.durable, below)
-}
-
-// syncFolder flushes a folder's entries to disk.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

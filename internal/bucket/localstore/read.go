@@ -36,21 +36,21 @@ func (s *Store) Stat(ctx context.Context, key string) (bucket.Info, error) {
 
 func (s *Store) stat(key, target string) (bucket.Info, error) {
 	const op = "stat file"
-	file, err := regular(op, key, target)
+	file, err := s.regular(op, key, target)
 	if err != nil {
 		return bucket.Info{}, err
 	}
-	return describe(key, target, file)
+	return s.describe(key, target, file)
 }
 
 // regular returns the file at target; folders, links and the like are not there.
-func regular(op, key, target string) (fs.FileInfo, error) {
+func (s *Store) regular(op, key, target string) (fs.FileInfo, error) {
 	file, err := os.Lstat(target)
 	switch {
 	case notFolder(err):
 		return nil, notFound(op, key)
 	case err != nil:
-		return nil, failed(op, key, err)
+		return nil, s.failed(op, key, err)
 	case !file.Mode().IsRegular():
 		return nil, notFound(op, key)
 	}
@@ -62,14 +62,14 @@ func notFound(op, key string) error {
 }
 
 // describe returns the Info of a file, reading a document for its tag.
-func describe(key, target string, file fs.FileInfo) (bucket.Info, error) {
+func (s *Store) describe(key, target string, file fs.FileInfo) (bucket.Info, error) {
 	info := bucket.Info{Key: key, Size: file.Size(), Modified: file.ModTime(), Tag: cheapTag(file)}
 	if !hashed(file) {
 		return info, nil
 	}
 	data, err := os.ReadFile(target)
 	if err != nil {
-		return bucket.Info{}, failed("read file", key, err)
+		return bucket.Info{}, s.failed("read file", key, err)
 	}
 	// The file may have been replaced since: size and tag belong to what was read.
 	info.Size = int64(len(data))
@@ -102,14 +102,14 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 	if err != nil {
 		return nil, bucket.Info{}, err
 	}
-	if _, err := regular(op, key, target); err != nil { // opening a pipe would wait for ever
+	if _, err := s.regular(op, key, target); err != nil { // opening a pipe would wait for ever
 		return nil, bucket.Info{}, err
 	}
 	file, err := os.Open(target)
 	if err != nil {
-		return nil, bucket.Info{}, failed(op, key, err)
+		return nil, bucket.Info{}, s.failed(op, key, err)
 	}
-	body, info, err := openRange(ctx, key, file, offset, length)
+	body, info, err := s.openRange(ctx, key, file, offset, length)
 	if err != nil {
 		_ = file.Close() // err is the reason; nothing was written
 		return nil, bucket.Info{}, err
@@ -117,11 +117,11 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 	return body, info, nil
 }
 
-func openRange(ctx context.Context, key string, file *os.File, offset, length int64) (*body, bucket.Info, error) {
+func (s *Store) openRange(ctx context.Context, key string, file *os.File, offset, length int64) (*body, bucket.Info, error) {
 	const op = "open file"
 	stat, err := file.Stat()
 	if err != nil {
-		return nil, bucket.Info{}, failed(op, key, err)
+		return nil, bucket.Info{}, s.failed(op, key, err)
 	}
 	info := bucket.Info{Key: key, Size: stat.Size(), Modified: stat.ModTime(), Tag: cheapTag(stat)}
 	if offset < 0 {
@@ -134,7 +134,7 @@ func openRange(ctx context.Context, key string, file *os.File, offset, length in
 		digest := sha256.New()
 		n, err := io.Copy(digest, io.NewSectionReader(file, 0, stat.Size()))
 		if err != nil {
-			return nil, bucket.Info{}, failed(op, key, err)
+			return nil, bucket.Info{}, s.failed(op, key, err)
 		}
 		var sum manifest.SHA256
 		digest.Sum(sum[:0])
@@ -144,11 +144,12 @@ func openRange(ctx context.Context, key string, file *os.File, offset, length in
 	if length >= 0 {
 		left = min(left, length)
 	}
-	return &body{ctx: ctx, key: key, file: file, offset: offset, left: left}, info, nil
+	return &body{store: s, ctx: ctx, key: key, file: file, offset: offset, left: left}, info, nil
 }
 
 // body is a range of a file. A file that shrank under it is an error, not a clean end.
 type body struct {
+	store  *Store
 	ctx    context.Context //nolint:containedctx // io.Reader has no place for one; it is the context of Open
 	key    string
 	file   *os.File
@@ -178,7 +179,7 @@ func (b *body) Read(p []byte) (int, error) {
 		err = fmt.Errorf("%d bytes missing: %w", b.left, io.ErrUnexpectedEOF)
 		return n, &fault.Error{Op: "read file", Object: b.key, Side: fault.SideBucket, Kind: fault.Transient, Err: err}
 	}
-	return n, failed("read file", b.key, err)
+	return n, b.store.failed("read file", b.key, err)
 }
 
 // Close implements io.Closer.
@@ -234,13 +235,7 @@ func (w *walk) folder(below string) bool {
 }
 
 func (w *walk) unlistable(below string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return &fault.Error{
-			Op: "list folder", Side: fault.SideBucket, Kind: fault.BucketUnfit, Err: plain(err),
-			Hint: "The bucket's folder is gone; check the mount.",
-		}
-	}
-	return failed("list folder", below, err)
+	return w.store.failed("list folder", below, err)
 }
 
 func (w *walk) entry(key string) bool {

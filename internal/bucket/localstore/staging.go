@@ -21,8 +21,9 @@ var buffers = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 
 // staged is a file being written, held under flock so that others leave it alone.
 type staged struct {
-	file *os.File
-	lock *flock.Flock
+	file   *os.File
+	lock   *flock.Flock
+	system system
 }
 
 // stage creates a staging file. The gap between creating and locking it is closed by looking
@@ -35,14 +36,14 @@ func (s *Store) stage() (*staged, error) {
 	}
 	for {
 		path := filepath.Join(folder, rand.Text()+".part")
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		file, err := s.system.create(path)
 		if err != nil {
 			return nil, err
 		}
 		lock := flock.New(path, flock.SetFlag(os.O_RDWR))
 		held, err := lock.TryLock()
 		if err == nil && held && sameFile(file, path) {
-			return &staged{file: file, lock: lock}, nil
+			return &staged{file: file, lock: lock, system: s.system}, nil
 		}
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			_ = lock.Close() // another process tidied it away: nothing was written yet
@@ -72,7 +73,7 @@ func (f *staged) fill(ctx context.Context, body io.Reader, mode fs.FileMode) err
 		}
 		n, readErr := body.Read(buffer[:])
 		if n > 0 {
-			if _, err := f.file.Write(buffer[:n]); err != nil {
+			if err := f.system.write(f.file, buffer[:n]); err != nil {
 				return err
 			}
 		}
@@ -83,10 +84,10 @@ func (f *staged) fill(ctx context.Context, body io.Reader, mode fs.FileMode) err
 			return readErr
 		}
 	}
-	if err := f.file.Chmod(mode); err != nil {
+	if err := f.system.chmod(f.file, mode); err != nil {
 		return err
 	}
-	if err := f.file.Sync(); err != nil {
+	if err := f.system.flush(f.file); err != nil {
 		return err
 	}
 	return ctx.Err() // a caller that gave up must not find the key taken later
@@ -94,7 +95,7 @@ func (f *staged) fill(ctx context.Context, body io.Reader, mode fs.FileMode) err
 
 // discard removes the staging name. After a link the key is another name of the same file.
 func (f *staged) discard() error {
-	err := os.Remove(f.file.Name())
+	err := f.system.remove(f.file.Name())
 	if errors.Is(err, fs.ErrNotExist) { // renamed to its key
 		err = nil
 	}

@@ -29,6 +29,9 @@ type Options struct {
 	Root string
 	// MustExist makes New fail instead of creating the folder.
 	MustExist bool
+	// Before is asked before each change to the file system, which fails with its error; nil outside
+	// of tests.
+	Before func(step Step, path string) error
 	// LockWait is how long Swap and Delete wait for another process; 0: 60 s.
 	LockWait time.Duration
 }
@@ -40,6 +43,7 @@ type Store struct {
 	lockWait time.Duration
 	tidied   sync.Once
 	folders  folders
+	system   system
 }
 
 var _ bucket.Store = (*Store)(nil)
@@ -64,7 +68,8 @@ func New(options Options) (*Store, error) {
 	if wait <= 0 {
 		wait = time.Minute
 	}
-	return &Store{root: root, lockWait: wait}, nil
+	changes := system{before: options.Before}
+	return &Store{root: root, lockWait: wait, system: changes, folders: folders{system: changes}}, nil
 }
 
 func resolveRoot(options Options) (string, error) {
@@ -73,7 +78,7 @@ func resolveRoot(options Options) (string, error) {
 		return "", err
 	}
 	if !options.MustExist {
-		if err := os.MkdirAll(root, 0o755); err != nil {
+		if err := os.MkdirAll(root, folderMode); err != nil {
 			return "", err
 		}
 	}
@@ -90,9 +95,6 @@ func resolveRoot(options Options) (string, error) {
 	}
 	return root, nil
 }
-
-// Root returns the absolute, resolved path of the folder.
-func (s *Store) Root() string { return s.root }
 
 // Close implements bucket.Store; a folder holds nothing open.
 func (s *Store) Close() error { return nil }
@@ -124,7 +126,31 @@ func (s *Store) path(key string) (string, error) {
 			Err: errors.New("lies in a folder of the store's own"),
 		}
 	}
-	return filepath.Join(s.root, filepath.FromSlash(key)), nil
+	return filepath.Join(s.root, filepath.FromSlash(key)), s.noLinks(key)
+}
+
+// noLinks refuses a key below a symbolic link: it may lead out of the folder, and no listing shows
+// what lies there.
+func (s *Store) noLinks(key string) error {
+	for at := strings.IndexByte(key, '/'); at >= 0; {
+		info, err := os.Lstat(filepath.Join(s.root, filepath.FromSlash(key[:at])))
+		switch {
+		case err != nil: // missing or unreadable, which the operation will tell
+			return nil
+		case info.Mode()&fs.ModeSymlink != 0:
+			return &fault.Error{
+				Op: "check key", Object: key, Side: fault.SideBucket, Kind: fault.Unsupported,
+				Err:  fmt.Errorf("%s is a symbolic link", key[:at]),
+				Hint: "Symbolic links in the bucket's folder are not followed; mount the other folder there instead.",
+			}
+		}
+		next := strings.IndexByte(key[at+1:], '/')
+		if next < 0 {
+			return nil
+		}
+		at += 1 + next
+	}
+	return nil
 }
 
 // internal reports whether key is one of the store's own files, or lies where they are.
@@ -138,7 +164,13 @@ func internal(key string) bool {
 }
 
 // failed turns an error of the file system into one of ours.
-func failed(op, key string, err error) error {
+func (s *Store) failed(op, key string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if gone := s.gone(op); gone != nil {
+			return gone
+		}
+	}
+
 	out := &fault.Error{Op: op, Object: key, Side: fault.SideBucket, Kind: fault.Internal, Err: plain(err)}
 	switch {
 	case noSpace(err):
@@ -153,6 +185,18 @@ func failed(op, key string, err error) error {
 		out.Kind, out.Hint = fault.Transient, "The disk or network mount reported an I/O error; check the system's log."
 	}
 	return out
+}
+
+// gone returns an error when the bucket's folder itself is not there any more: what is missing in it
+// is no sign of an empty bucket then.
+func (s *Store) gone(op string) error {
+	if _, err := os.Lstat(s.root); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &fault.Error{
+		Op: op, Side: fault.SideBucket, Kind: fault.BucketUnfit, Err: errors.New("the bucket's folder is gone"),
+		Hint: "The bucket's folder is gone; check the mount.",
+	}
 }
 
 // plain drops the absolute path that the os package puts into its errors; the key says it.

@@ -19,10 +19,13 @@ import (
 	"feedmirror/internal/fault"
 )
 
-// Permissions of files: data can only be replaced by removing it.
+// Permissions: the world sees nothing, the group reads, and data can only be replaced by removing
+// it. The umask takes away from folders only what they have here.
 const (
-	dataMode     = 0o444
-	documentMode = 0o644
+	dataMode     = 0o440
+	documentMode = 0o640
+	stagedMode   = 0o600
+	folderMode   = 0o750
 )
 
 // lockPoll is how often a lock held by another is tried again.
@@ -36,7 +39,7 @@ func (s *Store) Create(ctx context.Context, key string, content bucket.Content) 
 		return bucket.Info{}, err
 	}
 	if err := vacant(op, key, target); err != nil { // before the body is read: it is not free
-		return bucket.Info{}, err
+		return bucket.Info{}, s.taken(op, key, target, err)
 	}
 	return s.put(ctx, op, key, content, func(file *staged) error { return s.link(file, key, target) })
 }
@@ -68,9 +71,21 @@ func (s *Store) put(ctx context.Context, op, key string, content bucket.Content,
 	case fault.KindOf(err) != "":
 		return bucket.Info{}, err
 	case errors.Is(err, fs.ErrExist):
-		return bucket.Info{}, exists(op, key)
+		return bucket.Info{}, s.taken(op, key, target, exists(op, key))
 	}
-	return bucket.Info{}, linkHint(op, key, err)
+	return bucket.Info{}, s.linkHint(op, key, err)
+}
+
+// taken tells that a key is taken when that is on disk: whoever linked the file may have failed, or
+// died, before the flush of its folder, and the caller takes what stands for stored.
+func (s *Store) taken(op, key, target string, err error) error {
+	if !fault.Is(err, fault.Exists) {
+		return err
+	}
+	if err := s.system.flushFolder(filepath.Dir(target)); err != nil {
+		return s.failed(op, key, err)
+	}
+	return err
 }
 
 // Replace implements bucket.Replacer. The lock is held only while the finished file gets its name:
@@ -93,7 +108,7 @@ func (s *Store) Replace(ctx context.Context, key string, old bucket.Tag, content
 		if err := s.expectObject(op, key, target, old); err != nil {
 			return err
 		}
-		return os.Rename(file.file.Name(), target)
+		return s.system.rename(file.file.Name(), target)
 	})
 }
 
@@ -118,7 +133,7 @@ func (s *Store) publish(key string, use func(*staged) error) error {
 	if err := file.discard(); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Join(s.root, filepath.FromSlash(path.Dir(key))))
+	return s.system.flushFolder(filepath.Join(s.root, filepath.FromSlash(path.Dir(key))))
 }
 
 // link gives the staged file its key. A folder that a clean-up removed is made again.
@@ -128,7 +143,7 @@ func (s *Store) link(file *staged, key, target string) error {
 		if err := s.folders.make(s.root, folder); err != nil {
 			return err
 		}
-		err := os.Link(file.file.Name(), target)
+		err := s.system.link(file.file.Name(), target)
 		if !errors.Is(err, fs.ErrNotExist) || try == 3 {
 			return err
 		}
@@ -155,14 +170,14 @@ func exists(op, key string) error {
 	return &fault.Error{Op: op, Object: key, Side: fault.SideBucket, Kind: fault.Exists, Err: errors.New("the key is taken")}
 }
 
-func linkHint(op, key string, err error) error {
+func (s *Store) linkHint(op, key string, err error) error {
 	if noHardLinks(err) {
 		return &fault.Error{
 			Op: op, Object: key, Side: fault.SideBucket, Kind: fault.BucketUnfit, Err: plain(err),
 			Hint: "This file system has no hard links, without which two processes could overwrite each other; use another one.",
 		}
 	}
-	return failed(op, key, err)
+	return s.failed(op, key, err)
 }
 
 // Swap implements bucket.Swapper.
@@ -187,7 +202,7 @@ func (s *Store) Swap(ctx context.Context, key string, old bucket.Tag, data []byt
 		if old == bucket.Absent { // a create may race us without taking the lock
 			return s.link(file, key, target)
 		}
-		return os.Rename(file.file.Name(), target)
+		return s.system.rename(file.file.Name(), target)
 	})
 	switch {
 	case err == nil:
@@ -198,7 +213,7 @@ func (s *Store) Swap(ctx context.Context, key string, old bucket.Tag, data []byt
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s %s: %w", op, key, ctx.Err())
 	}
-	return "", linkHint(op, key, err)
+	return "", s.linkHint(op, key, err)
 }
 
 // Delete implements bucket.Deleter.
@@ -222,11 +237,11 @@ func (s *Store) Delete(ctx context.Context, key string, tag bucket.Tag) error {
 	case info.Tag != tag:
 		return conflict(op, key, info.Tag, tag)
 	}
-	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return failed(op, key, err)
+	if err := s.system.remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s.failed(op, key, err)
 	}
-	if err := syncFolder(filepath.Dir(target)); err != nil {
-		return failed(op, key, err)
+	if err := s.system.flushFolder(filepath.Dir(target)); err != nil {
+		return s.failed(op, key, err)
 	}
 	return nil
 }
@@ -258,11 +273,11 @@ func conflict(op, key string, stands, expected bucket.Tag) error {
 // byte of the key's hash names one) and are never removed: removing a lock file loses the lock.
 func (s *Store) lock(ctx context.Context, op, key string) (unlock func(), err error) {
 	if err := s.folders.make(s.root, lockFolder); err != nil {
-		return nil, failed(op, key, err)
+		return nil, s.failed(op, key, err)
 	}
 	sum := sha256.Sum256([]byte(key))
 	name := filepath.Join(s.root, lockFolder, hex.EncodeToString(sum[:1]))
-	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o644))
+	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(documentMode))
 	waiting, cancel := context.WithTimeout(ctx, s.lockWait)
 	defer cancel()
 	if _, err := lock.TryLockContext(waiting, lockPoll); err != nil {
@@ -272,12 +287,13 @@ func (s *Store) lock(ctx context.Context, op, key string) (unlock func(), err er
 			return nil, fmt.Errorf("%s %s: %w", op, key, ctx.Err())
 		case waiting.Err() != nil:
 			return nil, &fault.Error{
-				Op: op, Object: key, Side: fault.SideBucket, Kind: fault.Transient,
-				Hint: "Another process holds a lock in _mirror/locks; find it with lsof or fuser.",
+				// Not transient: whoever sleeps with a lock in hand does so for longer than tries last.
+				Op: op, Object: key, Side: fault.SideBucket, Kind: fault.Budget,
+				Hint: "Another process holds a lock in _mirror/locks; find it with lsof or fuser. If it is frozen, wake or kill it; then run this again.",
 				Err:  fmt.Errorf("lock not free within %s", s.lockWait),
 			}
 		}
-		return nil, failed(op, key, err)
+		return nil, s.failed(op, key, err)
 	}
 	return func() { _ = lock.Close() }, nil // closing the file frees the lock in any case
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/bucket/azurestore"
@@ -29,6 +30,11 @@ type Options struct {
 	Counts *bucket.Counts
 	// MustExist refuses a folder that is not there instead of creating it.
 	MustExist bool
+	// LockWait bounds how long a folder's file locks are waited for; 0: a minute.
+	LockWait time.Duration
+	// LookFirst looks at a key before each write, for a store that ignores conditions and has a
+	// single writer: see bucket.WithLook.
+	LookFirst bool
 }
 
 // Open returns the store that a URL names, with its requests counted and repeated as the options
@@ -51,6 +57,9 @@ func Open(ctx context.Context, rawURL string, options Options) (bucket.Store, er
 	}
 	if options.Counts != nil {
 		store = bucket.WithCounts(store, options.Counts)
+	}
+	if options.LookFirst {
+		store = bucket.WithLook(store)
 	}
 	return bucket.WithRetry(store, options.Retry), nil
 }
@@ -82,18 +91,18 @@ func adapter(ctx context.Context, address *url.URL, options Options) (bucket.Sto
 	settings := newSettings(address)
 	switch address.Scheme {
 	case "file":
-		return localstore.New(localstore.Options{Root: folder(address, settings), MustExist: options.MustExist})
+		return localstore.New(localstore.Options{Root: folder(address, settings), MustExist: options.MustExist, LockWait: options.LockWait})
 	case "s3":
 		o := s3Options(address, settings)
 		o.HTTPClient, o.Retry, o.Counts = options.HTTPClient, options.Retry, options.Counts
 		return s3store.New(ctx, o)
 	case "gs":
 		o := gcsOptions(address, settings)
-		o.HTTPClient = options.HTTPClient
+		o.HTTPClient, o.Counts = options.HTTPClient, options.Counts
 		return gcsstore.New(ctx, o)
 	default:
 		o := azureOptions(address, settings)
-		o.HTTPClient = options.HTTPClient
+		o.HTTPClient, o.Retry, o.Counts = options.HTTPClient, options.Retry, options.Counts
 		return azurestore.New(ctx, o)
 	}
 }

@@ -7,7 +7,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/logging"
+
+	"feedmirror/internal/bucket"
 )
 
 // loadConfig reads the SDK's default chains. With AWS_CA_BUNDLE or ca_bundle set the SDK takes
@@ -58,4 +61,15 @@ func copyTransport(to, from *http.Transport) {
 	to.ExpectContinueTimeout = from.ExpectContinueTimeout
 	to.WriteBufferSize, to.ReadBufferSize = from.WriteBufferSize, from.ReadBufferSize
 	to.ForceAttemptHTTP2, to.Protocols = from.ForceAttemptHTTP2, from.Protocols
+}
+
+// unredirected makes the client of an S3 service hand redirects back; the SDK's own follows some.
+func unredirected(client s3.HTTPClient) s3.HTTPClient {
+	if buildable, ok := client.(*awshttp.BuildableClient); ok {
+		client = buildable.Freeze()
+	}
+	if plain, ok := client.(*http.Client); ok {
+		return bucket.Unredirected(plain)
+	}
+	return client
 }

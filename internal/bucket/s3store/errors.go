@@ -41,12 +41,12 @@ func (s *Store) fail(ctx context.Context, op, key string, err error) error {
 		failure.Kind = fault.BucketUnfit
 		failure.Err = fmt.Errorf("no credentials: %w", bucket.WithoutAddress(credentials.cause))
 		failure.Hint = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the pod a role."
-	case errors.As(err, &answer):
-		errors.As(err, &code)
-		s.judge(failure, answer, code)
 	case bucket.Untrusted(err):
 		failure.Kind = fault.BucketUnfit
 		failure.Hint = "Name the authority that signs the store's certificate with --ca-file."
+	case errors.As(err, &answer):
+		errors.As(err, &code)
+		s.judge(ctx, failure, answer, code)
 	case bucket.Broken(err):
 		failure.Kind = fault.Transient
 	}
@@ -55,7 +55,7 @@ func (s *Store) fail(ctx context.Context, op, key string, err error) error {
 
 // judge reads an answer of the service. The error code decides before the status: an error can
 // stand in an answer of status 200.
-func (s *Store) judge(failure *fault.Error, answer *smithyhttp.ResponseError, code smithy.APIError) {
+func (s *Store) judge(ctx context.Context, failure *fault.Error, answer *smithyhttp.ResponseError, code smithy.APIError) {
 	failure.Status = answer.HTTPStatusCode()
 	var header http.Header
 	if answer.Response != nil && answer.Response.Response != nil {
@@ -69,15 +69,21 @@ func (s *Store) judge(failure *fault.Error, answer *smithyhttp.ResponseError, co
 	}
 	failure.Err = fmt.Errorf("status %d: %s", failure.Status, strings.TrimRight(text, ": "))
 	switch {
-	case code == nil && failure.Status < 300: // the answer itself could not be read: it was cut, or is not S3's
+	case failure.Status == 0: // no answer came
 		failure.Err = bucket.WithoutAddress(answer.Err)
-		failure.Kind = fault.Malformed
+		failure.Kind = fault.Internal
 		if bucket.Broken(answer.Err) {
 			failure.Kind = fault.Transient
 		}
+	case code == nil && failure.Status < 300: // it was cut, or a proxy's page: what was done is unknown
+		failure.Err = fmt.Errorf("the answer cannot be read as the store's: %w", bucket.WithoutAddress(answer.Err))
+		failure.Kind = fault.Transient
 	case s.judgeCode(failure, name, header):
 	default:
 		s.judgeStatus(failure, text)
+	}
+	if failure.Status >= http.StatusBadRequest && s.worthSigningAgain(ctx, answer, name) {
+		failure.Kind = signAgain(failure.Op)
 	}
 }
 
@@ -104,7 +110,7 @@ func (s *Store) judgeCode(failure *fault.Error, code string, header http.Header)
 	case "AccessControlListNotSupported":
 		failure.Kind = fault.BucketUnfit
 		failure.Hint = "The bucket takes no ACLs: remove acl= from --bucket."
-	case "ExpiredToken", "ExpiredTokenException", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch":
+	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch":
 		failure.Kind = fault.Denied
 		failure.Hint = "The credentials are wrong or have expired: check AWS_ACCESS_KEY_ID, AWS_PROFILE or the pod's role."
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded":

@@ -3,7 +3,6 @@ package s3store
 import (
 	"context"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/middleware"
@@ -31,22 +30,4 @@ func withPayloadHash(sum manifest.SHA256) func(*s3.Options) {
 // withHeader adds a header to every request, before it is signed.
 func withHeader(name, value string) func(*middleware.Stack) error {
 	return smithyhttp.SetHeaderValue(name, value)
-}
-
-// checkedCredentials marks the errors of the credential chain, which can hold network errors of a
-// metadata service: they say nothing about the bucket.
-type checkedCredentials struct{ chain aws.CredentialsProvider }
-
-type credentialsError struct{ cause error }
-
-func (e *credentialsError) Error() string { return "no credentials: " + e.cause.Error() }
-func (e *credentialsError) Unwrap() error { return e.cause }
-
-// Retrieve implements aws.CredentialsProvider.
-func (c checkedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	found, err := c.chain.Retrieve(ctx)
-	if err != nil {
-		return aws.Credentials{}, &credentialsError{err}
-	}
-	return found, nil
 }

@@ -81,6 +81,8 @@ type Store struct {
 	prefix  string // ends in a slash or is empty
 	slots   chan struct{}
 	plain   plainParts
+
+	credentials *rotating
 }
 
 var (
@@ -96,7 +98,7 @@ func New(ctx context.Context, options Options) (*Store, error) {
 			Err: err, Hint: "Give the bucket as s3://bucket/prefix?region=...&endpoint=https://host.",
 		}
 	}
-	client, err := newClient(ctx, options)
+	client, credentials, err := newClient(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func New(ctx context.Context, options Options) (*Store, error) {
 	if options.PartSize == 0 {
 		options.PartSize = defaultPartSize
 	}
-	store := &Store{options: options, client: client, slots: make(chan struct{}, uploadsAtOnce)}
+	store := &Store{options: options, client: client, slots: make(chan struct{}, uploadsAtOnce), credentials: credentials}
 	if prefix := strings.Trim(options.Prefix, "/"); prefix != "" {
 		store.prefix = prefix + "/"
 	}
@@ -166,24 +168,27 @@ func oneOf[T ~string](text string, values []T) bool {
 	return false
 }
 
-func newClient(ctx context.Context, options Options) (*s3.Client, error) {
+func newClient(ctx context.Context, options Options) (*s3.Client, *rotating, error) {
 	settings, err := loadConfig(ctx, options)
 	if err != nil {
-		return nil, &fault.Error{
+		return nil, nil, &fault.Error{
 			Op: "open bucket", Object: "s3://" + options.Bucket, Side: fault.SideConfig, Kind: fault.Usage,
 			Err: bucket.WithoutAddress(err), Hint: "Check the AWS_* environment and the files in ~/.aws.",
 		}
 	}
 	if settings.Region == "" && options.Endpoint == "" {
-		return nil, &fault.Error{
+		return nil, nil, &fault.Error{
 			Op: "open bucket", Object: "s3://" + options.Bucket, Side: fault.SideConfig, Kind: fault.Usage,
 			Err: errors.New("no region is set"), Hint: "Add ?region=REGION to the bucket's URL or set AWS_REGION.",
 		}
 	}
+	credentials := &rotating{chain: settings.Credentials, load: func(ctx context.Context) (aws.CredentialsProvider, error) {
+		return loadCredentials(ctx, options)
+	}}
 	if settings.Credentials != nil {
-		settings.Credentials = checkedCredentials{settings.Credentials}
+		settings.Credentials = credentials
 	}
-	return s3.NewFromConfig(settings, func(o *s3.Options) {
+	client := s3.NewFromConfig(settings, func(o *s3.Options) {
 		if o.Region == "" {
 			o.Region = "us-east-1"
 		}
@@ -194,6 +199,7 @@ func newClient(ctx context.Context, options Options) (*s3.Client, error) {
 		if options.PathStyle != nil {
 			o.UsePathStyle = *options.PathStyle
 		}
+		o.HTTPClient = unredirected(o.HTTPClient)
 		o.Retryer = aws.NopRetryer{}
 		o.Logger = logging.Nop{} // the SDK writes to standard error otherwise
 		// Our checksums are headers that we set. The SDK's own would come as a trailer, which some
@@ -204,7 +210,8 @@ func newClient(ctx context.Context, options Options) (*s3.Client, error) {
 		if options.RequesterPays {
 			o.APIOptions = append(o.APIOptions, withHeader("x-amz-request-payer", "requester"))
 		}
-	}), nil
+	})
+	return client, credentials, nil
 }
 
 // Close implements bucket.Store; connections belong to the HTTP client.

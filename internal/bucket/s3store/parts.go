@@ -3,8 +3,10 @@ package s3store
 import (
 	"bytes"
 	"context"
+	"crypto/md5" //nolint:gosec // a checksum of the transfer; what is stored is proven by sha256
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc64"
 	"io"
@@ -129,7 +131,9 @@ func (u *upload) open(ctx context.Context) error {
 	if err != nil {
 		return s.fail(ctx, opCreate, u.key, err)
 	}
-	u.id = aws.ToString(out.UploadId)
+	if u.id = aws.ToString(out.UploadId); u.id == "" {
+		return bucket.Unreadable(opCreate, u.key, errors.New("it names no upload"))
+	}
 	return nil
 }
 
@@ -201,6 +205,9 @@ func (u *upload) sendPart(ctx context.Context, p part) error {
 	}
 	if u.crc {
 		in.ChecksumCRC64NVME = aws.String(crcText(p.crc))
+	} else { // a bucket with object lock takes no part without a checksum, and every service knows this one
+		sum := md5.Sum(p.data) //nolint:gosec // see the import
+		in.ContentMD5 = aws.String(base64.StdEncoding.EncodeToString(sum[:]))
 	}
 	done := types.CompletedPart{PartNumber: in.PartNumber, ChecksumCRC64NVME: in.ChecksumCRC64NVME}
 	err := u.store.options.Retry.Do(ctx, bucket.Retryable, func(int) error {
@@ -208,6 +215,9 @@ func (u *upload) sendPart(ctx context.Context, p part) error {
 		out, err := u.store.client.UploadPart(ctx, in, withPayloadHash(p.sum))
 		if err != nil {
 			return u.store.fail(ctx, opPart, u.key, err)
+		}
+		if tagOf(out.ETag) == bucket.Absent {
+			return bucket.Unreadable(opPart, u.key, errors.New("it names no ETag"))
 		}
 		done.ETag = out.ETag
 		return nil
@@ -264,10 +274,8 @@ func (u *upload) look(ctx context.Context) (bucket.Info, error) {
 		return bucket.Info{}, err
 	}
 	if info.Size >= 0 && info.Size != u.content.Size {
-		return bucket.Info{}, &fault.Error{
-			Op: opComplete, Object: u.key, Side: fault.SideBucket, Kind: fault.WrongBytes,
-			Err: fmt.Errorf("the store holds %d bytes, sent were %d", info.Size, u.content.Size),
-		}
+		return bucket.Info{}, u.store.takeAway(ctx, u.key, u.when, info.Tag,
+			fmt.Errorf("the store holds %d bytes, sent were %d", info.Size, u.content.Size))
 	}
 	return info, nil
 }

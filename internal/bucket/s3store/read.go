@@ -16,7 +16,6 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"feedmirror/internal/bucket"
-	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 )
 
@@ -31,6 +30,9 @@ func (s *Store) Stat(ctx context.Context, key string) (bucket.Info, error) {
 	})
 	if err != nil {
 		return bucket.Info{}, s.fail(ctx, opStat, key, err)
+	}
+	if tagOf(out.ETag) == bucket.Absent { // a proxy's page is no object
+		return bucket.Info{}, bucket.Unreadable(opStat, key, errors.New("it names no ETag"))
 	}
 	info := bucket.Info{
 		Key: key, Size: -1, Tag: tagOf(out.ETag), Modified: aws.ToTime(out.LastModified),
@@ -72,9 +74,7 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 	}
 	if err := checkRange(&info, out, offset); err != nil {
 		_ = out.Body.Close() // err is the reason; nothing was written
-		return nil, bucket.Info{}, &fault.Error{
-			Op: opOpen, Object: key, Side: fault.SideBucket, Kind: fault.Transient, Err: err,
-		}
+		return nil, bucket.Info{}, bucket.Unreadable(opOpen, key, err)
 	}
 	promised := int64(-1)
 	if out.ContentLength != nil {
@@ -100,6 +100,9 @@ func byteRange(offset, length int64) *string {
 // checkRange fills in the size of the whole object, and refuses an answer that starts elsewhere
 // than it was asked to.
 func checkRange(info *bucket.Info, out *s3.GetObjectOutput, offset int64) error {
+	if info.Tag == bucket.Absent {
+		return errors.New("it names no ETag")
+	}
 	if out.ContentRange == nil {
 		if offset > 0 {
 			return errors.New("the store ignored the range")

@@ -78,20 +78,21 @@ func (s *Store) write(ctx context.Context, key string, when condition, content b
 	case body.Failure() != nil:
 		return bucket.Info{}, fmt.Errorf("%s %s: %w", opCreate, key, body.Failure())
 	case err != nil:
-		return bucket.Info{}, s.unanswered(ctx, key, s.fail(ctx, opCreate, key, err))
+		return bucket.Info{}, s.unanswered(ctx, key, content, s.fail(ctx, opCreate, key, err))
 	}
 	return s.created(ctx, key, when, content, out)
 }
 
 // unanswered looks what stands where a create broke without an answer: a server may refuse a taken
-// key and hang up while the body is still on its way, and then the refusal is lost. What stands is
-// called taken; whether it is what was sent is for the caller to compare.
-func (s *Store) unanswered(ctx context.Context, key string, failure error) error {
+// key and hang up while the body is still on its way, and then the refusal is lost. Other bytes than
+// were sent are proof of that. The same bytes may be this very write's, and prove nothing.
+func (s *Store) unanswered(ctx context.Context, key string, content bucket.Content, failure error) error {
 	var broken *fault.Error
 	if !errors.As(failure, &broken) || broken.Kind != fault.Transient || broken.Status != 0 || ctx.Err() != nil {
 		return failure
 	}
-	if _, err := s.Stat(ctx, key); err != nil {
+	info, same, err := bucket.Holds(ctx, s, key, content.Size, content.SHA256)
+	if err != nil || same || info.Key == "" {
 		return failure
 	}
 	return &fault.Error{Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.Exists, Err: failure}
@@ -100,18 +101,26 @@ func (s *Store) unanswered(ctx context.Context, key string, failure error) error
 // created holds the answer of a PUT against what was sent. A service that took other bytes must
 // not keep them under this key.
 func (s *Store) created(ctx context.Context, key string, when condition, content bucket.Content, out *s3.PutObjectOutput) (bucket.Info, error) {
+	if err := s.unproven(opCreate, key, out); err != nil {
+		return bucket.Info{}, err
+	}
 	info := bucket.Info{Key: key, Size: content.Size, Tag: tagOf(out.ETag)}
 	info.SHA256, info.Checksum = checksums{sha256: out.ChecksumSHA256, crc64: out.ChecksumCRC64NVME}.whole()
 	if info.SHA256 == nil || *info.SHA256 == content.SHA256 {
 		return info, nil
 	}
-	cause := fmt.Errorf("the store holds bytes of sha256 %s, sent were %s", info.SHA256, content.SHA256)
+	return bucket.Info{}, s.takeAway(ctx, key, when, info.Tag,
+		fmt.Errorf("the store holds bytes of sha256 %s, sent were %s", info.SHA256, content.SHA256))
+}
+
+// takeAway removes an object that holds other bytes than were sent, and returns the error that says so.
+func (s *Store) takeAway(ctx context.Context, key string, when condition, tag bucket.Tag, cause error) error {
 	if when.replaces {
 		cause = fmt.Errorf("%w; it stays in the place of other wrong bytes", cause)
-	} else if err := s.Delete(ctx, key, info.Tag); err != nil {
+	} else if err := s.Delete(ctx, key, tag); err != nil {
 		cause = fmt.Errorf("%w; taking it away: %w", cause, err)
 	}
-	return bucket.Info{}, &fault.Error{Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.WrongBytes, Err: cause}
+	return &fault.Error{Op: opCreate, Object: key, Side: fault.SideBucket, Kind: fault.WrongBytes, Err: cause}
 }
 
 // put returns the request that writes an object in one piece, without body and condition.
@@ -175,7 +184,16 @@ func (s *Store) Swap(ctx context.Context, key string, old bucket.Tag, data []byt
 	if err != nil {
 		return "", s.fail(ctx, opSwap, key, err)
 	}
-	return tagOf(out.ETag), nil
+	return tagOf(out.ETag), s.unproven(opSwap, key, out)
+}
+
+// unproven refuses a success that names no ETag: services send the status before the work is done,
+// and an error can stand in the body of a 200, which the SDK does not read. What stands decides.
+func (s *Store) unproven(op, key string, out *s3.PutObjectOutput) error {
+	if tagOf(out.ETag) != bucket.Absent {
+		return nil
+	}
+	return bucket.Unreadable(op, key, errors.New("it names no ETag"))
 }
 
 // lookFirst stands in for a condition that the service does not know. Another writer can come

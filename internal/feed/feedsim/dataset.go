@@ -32,6 +32,9 @@ type DatasetSpec struct {
 	Parts         int  // of a snapshot; default 1
 	DocumentBytes int  // of a row's PDF, about; default: the smallest
 	NoSource      bool // sourceUrl and fetchedAt are null
+	// TwinOf is the id of a dataset whose rows and documents this one has too, release by release: the
+	// attachments of both are the same bytes. Empty: it has its own.
+	TwinOf string
 }
 
 // Dataset is one dataset of the feed. Its methods are safe for concurrent use.

@@ -45,9 +45,12 @@ func (f *Feed) exchange(w http.ResponseWriter, r *http.Request, request Request,
 	x.event.Fault = x.fault.name
 	x.recorded = f.log.begin(x.event)
 	defer x.record()
+	if x.fault.before != nil {
+		x.fault.before(f)
+	}
 	var a answer
 	if x.fault.instead != nil {
-		a = x.fault.instead(f)
+		a = x.fault.instead(x)
 	} else {
 		a = make(x)
 	}

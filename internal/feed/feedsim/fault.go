@@ -11,7 +11,8 @@ import (
 // Fault is one thing that goes wrong with an answer. Faults are made by the functions below.
 type Fault struct {
 	name      string
-	instead   func(*Feed) answer                                                 // sent instead of making an answer
+	instead   func(*exchange) answer                                             // sent instead of making an answer
+	before    func(*Feed)                                                        // done when the request has come
 	change    func(answer) answer                                                // changes status, headers or body
 	writer    func(x *exchange, w http.ResponseWriter, next io.Writer) io.Writer // stands between body and connection
 	twist     func(v *version, f file) (linked, hashed file)                     // whose link and whose hash an entry carries
@@ -23,7 +24,7 @@ type Fault struct {
 
 // Status answers with a status, headers and a body of the test's own.
 func Status(code int, header http.Header, body string) Fault {
-	return Fault{name: fmt.Sprintf("status %d", code), spoils: true, instead: func(*Feed) answer {
+	return Fault{name: fmt.Sprintf("status %d", code), spoils: true, instead: func(*exchange) answer {
 		if header == nil {
 			header = http.Header{}
 		}
@@ -33,8 +34,8 @@ func Status(code int, header http.Header, body string) Fault {
 
 // Refuse answers with an API error in the shape that the feed assumes.
 func Refuse(code int, name, message string) Fault {
-	return Fault{name: fmt.Sprintf("refuse %d", code), spoils: true, instead: func(f *Feed) answer {
-		return f.refuse(&refusal{code, name, message})
+	return Fault{name: fmt.Sprintf("refuse %d", code), spoils: true, instead: func(x *exchange) answer {
+		return x.feed.refuse(&refusal{code, name, message})
 	}}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,9 +36,12 @@ type Feed struct {
 	ca      []byte // PEM, nil without TLS
 	api     listener
 	links   listener
-	stop    chan struct{} // closed by Close: ends stalls and slow answers
-	closing sync.Once
-	closed  error
+	moved   listener // another port of the links host
+	// linksBase is what links begin with: the links host, or what stands in front of it.
+	linksBase atomic.Pointer[string]
+	stop      chan struct{} // closed by Close: ends stalls and slow answers
+	closing   sync.Once
+	closed    error
 
 	mu         sync.Mutex
 	datasets   map[string]*Dataset
@@ -57,7 +61,7 @@ type listener struct {
 	done   chan error
 }
 
-// Start opens both ports on 127.0.0.1 and serves until Close.
+// Start opens the ports of the API and of the links host on 127.0.0.1 and serves until Close.
 func Start(options Options) (*Feed, error) {
 	options.LinkLifetime = cmp.Or(options.LinkLifetime, time.Hour)
 	options.Key = cmp.Or(options.Key, DefaultKey)
@@ -89,6 +93,10 @@ func Start(options Options) (*Feed, error) {
 	if feed.links, err = serve(feed.linksHandler(), authority); err != nil {
 		return nil, errors.Join(fmt.Errorf("start links host: %w", err), feed.api.close())
 	}
+	if feed.moved, err = serve(feed.linksHandler(), authority); err != nil {
+		return nil, errors.Join(fmt.Errorf("start other links host: %w", err), feed.api.close(), feed.links.close())
+	}
+	feed.AdvertiseLinks(feed.links.base)
 	return feed, nil
 }
 
@@ -126,7 +134,7 @@ func (l listener) close() error {
 func (f *Feed) Close() error {
 	f.closing.Do(func() {
 		close(f.stop)
-		f.closed = errors.Join(f.api.close(), f.links.close())
+		f.closed = errors.Join(f.api.close(), f.links.close(), f.moved.close())
 	})
 	return f.closed
 }
@@ -136,6 +144,12 @@ func (f *Feed) URL() string { return f.api.base }
 
 // LinksURL returns the base address of the links host.
 func (f *Feed) LinksURL() string { return f.links.base }
+
+// MovedURL returns the base address of a second port of the links host, where redirects lead.
+func (f *Feed) MovedURL() string { return f.moved.base }
+
+// AdvertiseLinks makes links begin with another base address, that of something in front of the links host.
+func (f *Feed) AdvertiseLinks(base string) { f.linksBase.Store(&base) }
 
 // Key returns the API key that the feed accepts.
 func (f *Feed) Key() string { return f.options.Key }

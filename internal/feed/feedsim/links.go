@@ -35,7 +35,7 @@ func escape(text string) string {
 func (f *Feed) sign(v *version, file file, expires time.Time, serial int64) string {
 	target := fmt.Sprintf("/feed+files/%s/%d/%s?X-Feed-Credential=feed%%2Fv1%%3D&note=a+b%%20c%%2bd%%3B&empty=&X-Feed-Expires=%d&X-Feed-Serial=%d",
 		escape(v.dataset.spec.ID), v.number, escape(file.name), expires.UnixMilli(), serial)
-	return f.links.base + target + signatureParameter + f.signature(target)
+	return *f.linksBase.Load() + target + signatureParameter + f.signature(target)
 }
 
 func (f *Feed) signature(target string) string {

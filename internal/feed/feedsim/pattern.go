@@ -59,7 +59,11 @@ func (p *pattern) write(w io.Writer, file uint64, from, to int64) error {
 
 // fileNumber derives a generated file's number from what it is.
 func fileNumber(labels ...any) uint64 {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", labels))
+	texts := make([]string, len(labels))
+	for i, label := range labels {
+		texts[i] = fmt.Sprint(label) // a number quoted as such is a character, and many are the same one
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", texts))
 	return binary.LittleEndian.Uint64(sum[:8])
 }
 

@@ -56,7 +56,7 @@ func (d *Dataset) Release(spec ReleaseSpec) (int64, error) {
 	}
 	v, before := d.draft(spec)
 	maker := &records.Maker{
-		Random:  records.NewRandom(d.feed.options.Seed, d.spec.ID, v.number),
+		Random:  records.NewRandom(d.feed.options.Seed, cmp.Or(d.spec.TwinOf, d.spec.ID), v.number),
 		Version: v.number, ReadAt: v.builtAt.Add(-readBeforeBuild), DocumentSize: d.spec.DocumentBytes,
 	}
 	table := d.table.Clone()

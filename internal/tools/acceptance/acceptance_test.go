@@ -176,3 +176,35 @@ func TestRowsOfEarlierRunsStay(t *testing.T) {
 		}
 	}
 }
+
+func TestRowsOfReliabilityDecide(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "docs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := "| row | what was tried | tried | goal | notes | took | measured | met |\n|---|---|---|---|---|---|---|---|\n" +
+		"| stops-a | x &#124; y | 1,250 | 100 points | n | 2s | 2026-01-02, abc | yes |\n| stops-b | x | 250 | 100 points |  | 1s | 2026-01-02, abc | yes |\n" +
+		"| kills | x | 300 | 200 kills |  | 1s | 2026-01-02, abc | no |\n| soak | x | - | 1,000 checks |  |  |  | not run |\n"
+	if err := os.WriteFile(filepath.Join(root, "docs", "reliability.md"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		run  func(context.Context, *stage) error
+		want bool
+		says string
+	}{
+		"together":       {tried(1500, true, "stops-*"), true, "1500 in all"},
+		"not enough":     {tried(1501, true, "stops-*"), false, "1500 in all"},
+		"each":           {tried(250, false, "stops-a", "stops-b"), true, "stops-a: 1250 points in 2s, met: yes (2026-01-02, abc)"},
+		"one not enough": {tried(251, false, "stops-a", "stops-b"), false, "stops-b: 250 points"},
+		"not met":        {tried(1, false, "kills"), false, "kills: 300 kills"},
+		"not run":        {tried(0, false, "soak"), false, "soak: 0 checks"},
+		"no such row":    {tried(1, false, "races"), false, "no row races"},
+	} {
+		b := &bench{root: root, work: t.TempDir()}
+		got := measure(t.Context(), b, line{number: "1", run: test.run})
+		if measured := strings.Join(got.measured, "; "); got.met() != test.want || !strings.Contains(measured, test.says) {
+			t.Errorf("%s: met is %v, %q", name, got.met(), measured)
+		}
+	}
+}

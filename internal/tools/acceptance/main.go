@@ -46,7 +46,7 @@ func readSettings() settings {
 	flag.BoolVar(&s.test, "test", false, "with --clone: also make test in the fresh clone")
 	flag.StringVar(&s.out, "out", "docs/acceptance.md", "file that the table is written to")
 	flag.StringVar(&s.work, "work", os.TempDir(), "folder on a disk with 40 GiB free, below which a temporary one is made")
-	flag.DurationVar(&s.limit, "limit", 40*time.Minute, "stop after this time")
+	flag.DurationVar(&s.limit, "limit", 90*time.Minute, "stop after this time")
 	flag.Parse()
 	if *only != "" {
 		s.only = strings.Split(*only, ",")

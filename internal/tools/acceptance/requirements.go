@@ -4,7 +4,7 @@ package main
 func requirements() []line {
 	return []line{
 		{number: "1", needsClone: true, run: freshDemo, title: "In a fresh clone `make demo` does all its set-up itself: under 6 minutes without any cache, under one minute once built"},
-		{number: "1t", needsClone: true, needsTest: true, run: freshTest, title: "In a fresh clone `make test` does all its set-up itself and passes"},
+		{number: "1t", needsClone: true, needsTest: true, run: freshTest, title: "In a fresh clone `make test` does all its set-up itself and passes: within 25 minutes without any cache, within 10 once its tools are built"},
 		{number: "2", run: links, title: "Links live 5 s; 300 files take 40 s and one download stalls in mid-file: exit 0, each finished file fetched once, the version read once, fresh links only from /links, no name signed more than twice"},
 		{number: "3", run: idle, title: "A pass without news: one feed request, two bucket reads, at most one write, no list, under 100 ms"},
 		{number: "4", run: copies, title: "A bucket copied elsewhere by any tool verifies byte by byte and goes on without downloading what it holds; a newer layout is refused with 2 and nothing is written"},
@@ -18,5 +18,11 @@ func requirements() []line {
 		{number: "9d", run: goTests, title: "The repository's own tests of bad input pass"},
 		{number: "10", run: largeFolder, title: "One original of 6 GiB into a folder; the same with its last byte flipped leaves nothing, no object and no staging file"},
 		{number: "11", run: largeS3, title: "One original of 6 GiB through versitygw, in parts; the same with its last byte flipped leaves nothing, no object, no open upload and no part on disk"},
+		{number: "12", run: tried(300, true, "interruptions-*"), title: "A pass, a decision or a prune that is stopped at any write, before it, in it, after it, or after it with the answer lost: every promise holds at once, and the next run ends as if nothing had been; at least 300 points"},
+		{number: "13", run: tried(200, false, "kills-local"), title: "The program killed at 200 random moments over a folder: every promise holds, nothing finished is fetched again"},
+		{number: "14", run: tried(50, false, "kills-versitygw"), title: "The same at 50 moments over a real S3 server"},
+		{number: "15", run: tried(1000, false, "race-local", "race-versitygw", "race-seaweedfs", "race-gcs", "race-azure"), title: "1,000 rounds of two writers that race for one pointer, on each store, with no lost update"},
+		{number: "16", run: tried(26, false, "fuzz"), title: "Every fuzz target runs 2 minutes without a finding; the corpus is kept"},
+		{number: "17", run: tried(1000, false, "soak"), title: "10 minutes of several processes on one bucket while every side fails at random: a reader that checks the published pointer all the time sees no violation"},
 	}
 }
