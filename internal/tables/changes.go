@@ -15,17 +15,28 @@ import (
 )
 
 // The columns by which the table of changes is partitioned. The first two stand in its paths, the third
-// in the log alone; none can be a column of a file, whose envelope columns begin with an underscore.
+// in the log alone. The envelope columns of a file begin with an underscore; a dataset's own column may
+// have one of these names all the same. Readers take a partition's value from the log and never look at
+// a file's column of that name (Delta protocol, "Partition Value Serialization"), so that it neither
+// keeps a version out of the table nor counts for statistics.
 const (
 	datasetColumn  = "ploti_dataset_id"
 	versionColumn  = "ploti_version"
 	releasedColumn = "released_date"
 )
 
-// changesColumns are the envelope columns of a changes file (feed documentation, "Versions, snapshots
-// and changes"), and the partitions. A dataset's own columns are left out: they differ from dataset to
-// dataset, and engines pass over columns of a file that the table does not name.
+func changesPartitions() []string { return []string{datasetColumn, versionColumn, releasedColumn} }
+
+// changesColumns are the envelope columns of a changes file and the partitions.
 func changesColumns() []Column {
+	return append(envelopeColumns(), Column{Name: datasetColumn, Type: Type{Name: typeString}},
+		Column{Name: versionColumn, Type: Type{Name: typeLong}}, Column{Name: releasedColumn, Type: Type{Name: typeDate}})
+}
+
+// envelopeColumns are those of every changes file (feed documentation, "Versions, snapshots and
+// changes"). A dataset's own columns are left out: they differ from dataset to dataset, and engines pass
+// over columns of a file that the table does not name.
+func envelopeColumns() []Column {
 	text, long := Type{Name: typeString}, Type{Name: typeLong}
 	return []Column{
 		{Name: "_ploti_record_id", Type: text}, {Name: "_ploti_dataset_id", Type: text}, {Name: "_ploti_place_id", Type: text},
@@ -34,7 +45,6 @@ func changesColumns() []Column {
 		{Name: "_ploti_op", Type: text}, {Name: "_ploti_change", Type: text}, {Name: "_ploti_delete_reason", Type: text},
 		{Name: "_ploti_changed_columns", Type: Type{Name: typeArray, Element: &text}},
 		{Name: "_ploti_match", Type: text}, {Name: "_ploti_match_score", Type: Type{Name: typeDouble}},
-		{Name: datasetColumn, Type: text}, {Name: versionColumn, Type: long}, {Name: releasedColumn, Type: Type{Name: typeDate}},
 	}
 }
 
@@ -69,7 +79,7 @@ func (p *Projector) Changes(ctx context.Context, datasets []string, all bool) (C
 				outcome.Left[dataset] = left
 			}
 		}
-		actions, err := p.sharedCommit(found, before, "changes", changesColumns(), []string{datasetColumn, versionColumn, releasedColumn}, changes)
+		actions, err := p.sharedCommit(found, before, "changes", changesColumns(), changesPartitions(), changes)
 		outcome.Written = len(actions) > 0
 		return actions, err
 	})
@@ -209,7 +219,7 @@ func envelopeDiffers(info *parquetinfo.PartInfo) string {
 		return fmt.Sprintf("its footer cannot be read: %v", info.Err)
 	}
 	wanted := map[string]Type{}
-	for _, column := range changesColumns() {
+	for _, column := range envelopeColumns() {
 		wanted[column.Name] = column.Type
 	}
 	for i := range info.Fields {
@@ -238,7 +248,7 @@ func envelopeDiffers(info *parquetinfo.PartInfo) string {
 // lacks.
 func envelopeOf(info *parquetinfo.PartInfo) *parquetinfo.PartInfo {
 	names := map[string]bool{}
-	for _, column := range changesColumns() {
+	for _, column := range envelopeColumns() {
 		names[column.Name] = true
 	}
 	rest := *info
