@@ -85,7 +85,7 @@ func columnsOf(ctx context.Context, r bucket.Reader, record manifest.Record) ([]
 		if file.Kind != manifest.KindSnapshot {
 			continue
 		}
-		part, err := storedFooters{r}.Footer(ctx, file)
+		part, err := tables.StoredFooters{Reader: r}.Footer(ctx, file)
 		if err != nil {
 			return nil, err
 		}

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"feedmirror/internal/bucket"
-	"feedmirror/internal/parquetinfo"
 	"feedmirror/internal/tables"
-	"feedmirror/manifest"
 )
 
 // projector returns what writes the bucket's tables.
 func (o Options) projector() *tables.Projector {
-	return &tables.Projector{Store: o.Store, Footers: storedFooters{o.Store}, Now: o.Now, NewID: o.NewID, Engine: o.Tool}
+	return &tables.Projector{Store: o.Store, Footers: tables.StoredFooters{Reader: o.Store}, Now: o.Now, NewID: o.NewID, Engine: o.Tool}
 }
 
 // show brings the tables of the worker's dataset up to date with its pointer. A table is a view of what
@@ -79,21 +76,4 @@ func (p *pass) owePublished(reason string) {
 	for _, dataset := range p.published {
 		p.leave(target{dataset: dataset}, reason)
 	}
-}
-
-// storedFooters reads the footers of parts that stand in the bucket.
-type storedFooters struct{ reader bucket.Reader }
-
-// Footer implements tables.Footers.
-func (s storedFooters) Footer(ctx context.Context, file manifest.RecordFile) (parquetinfo.PartInfo, error) {
-	source := &watchedReaderAt{source: bucket.NewReaderAt(ctx, s.reader, bucket.Info{Key: file.Key, Size: file.Size})}
-	info, err := parquetinfo.Inspect(source, file.Size)
-	if source.err != nil {
-		return info, source.err
-	}
-	info.Path = file.Path
-	if err != nil {
-		info.Err = err
-	}
-	return info, nil
 }

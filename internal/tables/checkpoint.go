@@ -125,21 +125,33 @@ func (l log) readInto(ctx context.Context, found listing, all *contents) error {
 }
 
 // readCheckpoint reads a checkpoint into what is known.
-func (l log) readCheckpoint(ctx context.Context, n int64, into *contents) (err error) {
-	key := l.checkpointKey(n)
-	info, err := l.store.Stat(ctx, key)
-	if err != nil {
-		return err
+func (l log) readCheckpoint(ctx context.Context, n int64, into *contents) error {
+	broken, err := readCheckpoint(ctx, l.store, l.checkpointKey(n), into)
+	if broken != nil {
+		return l.damaged(fmt.Errorf("checkpoint %d: %w", n, broken))
 	}
-	file, err := parquetinfo.Open(bucket.NewReaderAt(ctx, l.store, info), info.Size, 64<<10)
+	return err
+}
+
+// readCheckpoint tells a checkpoint that is broken from a store that did not give it.
+func readCheckpoint(ctx context.Context, r bucket.Reader, key string, into *contents) (broken, err error) {
+	info, err := r.Stat(ctx, key)
 	if err != nil {
-		return l.damaged(fmt.Errorf("checkpoint %d: %w", n, err))
+		return nil, err
 	}
+	source := &watchedReaderAt{source: bucket.NewReaderAt(ctx, r, info)}
 	defer func() {
 		if cause := recover(); cause != nil { // the Parquet library panics on some broken pages
-			err = l.damaged(fmt.Errorf("checkpoint %d: %v", n, cause))
+			broken = fmt.Errorf("%v", cause)
+		}
+		if source.err != nil {
+			broken, err = nil, source.err
 		}
 	}()
+	file, err := parquetinfo.Open(source, info.Size, 64<<10)
+	if err != nil {
+		return err, nil
+	}
 	reader := parquet.NewGenericReader[checkpointRow](file)
 	defer reader.Close() // only read from: nothing can be lost
 	rows := make([]checkpointRow, 256)
@@ -150,10 +162,10 @@ func (l log) readCheckpoint(ctx context.Context, n int64, into *contents) (err e
 			into.apply([]action{rows[i].action()})
 		}
 		if errors.Is(err, io.EOF) {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return l.damaged(fmt.Errorf("checkpoint %d: %w", n, err))
+			return err, nil
 		}
 	}
 }

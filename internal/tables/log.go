@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"feedmirror/internal/bucket"
@@ -68,16 +67,11 @@ func (l log) list(ctx context.Context) (listing, error) {
 // sort takes one name of the folder into account. Names that are not of the protocol are passed over:
 // readers pass over them too.
 func (l log) sort(found *listing, name string) {
-	number, ending, _ := strings.Cut(name, ".")
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || len(number) != 20 {
-		return
-	}
-	switch ending {
-	case "json":
+	switch kind, n := parseName(name); kind {
+	case nameCommit:
 		found.head = n
 		found.commits = append(found.commits, n)
-	case "checkpoint.parquet":
+	case nameCheckpoint:
 		found.checkpoint = n
 	}
 }
@@ -142,6 +136,9 @@ func (l log) hint(ctx context.Context) int64 {
 
 func (l log) read(ctx context.Context, n int64) ([]action, error) {
 	text, _, err := bucket.ReadAll(ctx, l.store, l.commitKey(n), maxCommit)
+	if fault.Is(err, fault.Malformed) {
+		return nil, l.damaged(fmt.Errorf("commit %d: %w", n, err))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,25 +1,20 @@
 package tables
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/parquet-go/parquet-go"
-
 	"feedmirror/internal/bucket"
-	"feedmirror/internal/fault"
-	"feedmirror/internal/parquetinfo"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
 
-// publicationRow is one move of a pointer, as Parquet stores it. The names are what people write into
+// Publication is one move of a pointer, as Parquet stores it. The names are what people write into
 // SQL: never change them, only add.
-type publicationRow struct {
+type Publication struct {
 	Dataset          string    `parquet:"ploti_dataset_id,dict"`
 	Version          int64     `parquet:"ploti_version"`
 	PreviousVersion  *int64    `parquet:"previous_version,optional"` // what readers saw before; null at first
@@ -105,7 +100,7 @@ func (p *Projector) Publications(ctx context.Context, datasets []string, run str
 
 // newPublications returns the rows that the table lacks, and how far it gets with them. The number of a
 // dataset's last row stands in its txn: rows are counted there, and looked at by nobody.
-func (p *Projector) newPublications(ctx context.Context, standing *contents, datasets []string) (rows []publicationRow, txns []action, err error) {
+func (p *Projector) newPublications(ctx context.Context, standing *contents, datasets []string) (rows []Publication, txns []action, err error) {
 	for _, dataset := range slices.Sorted(slices.Values(datasets)) {
 		pointer, _, err := state.Read[state.Pointer](ctx, p.Store, manifest.PointerKey(dataset))
 		if err != nil {
@@ -119,7 +114,7 @@ func (p *Projector) newPublications(ctx context.Context, standing *contents, dat
 			if m.number <= last {
 				continue
 			}
-			row, err := p.publicationRow(ctx, dataset, m)
+			row, err := publicationOf(ctx, p.Store, dataset, m)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -129,19 +124,19 @@ func (p *Projector) newPublications(ctx context.Context, standing *contents, dat
 			txns = append(txns, action{Txn: &txn{AppID: appID(dataset), Version: pointer.Move, LastUpdated: millis(p.Now())}})
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b publicationRow) int {
+	slices.SortStableFunc(rows, func(a, b Publication) int {
 		return cmp.Or(a.MovedAt.Compare(b.MovedAt), cmp.Compare(a.Dataset, b.Dataset))
 	})
 	return rows, txns, nil
 }
 
-func (p *Projector) publicationRow(ctx context.Context, dataset string, m move) (publicationRow, error) {
-	committed, err := state.Recall(ctx, p.Store, dataset, m.version)
+func publicationOf(ctx context.Context, r bucket.Reader, dataset string, m move) (Publication, error) {
+	committed, err := state.Recall(ctx, r, dataset, m.version)
 	if err != nil {
-		return publicationRow{}, err
+		return Publication{}, err
 	}
 	record := committed.Record()
-	row := publicationRow{
+	row := Publication{
 		Dataset: dataset, Version: int64(m.version), Move: m.number, PublishedAt: record.PublishedAt.UTC(), MovedAt: m.at.UTC(),
 		SchemaVersion: record.SchemaVersion.String(), ResyncRequired: record.ResyncRequired, RecordIDsChanged: record.RecordIDsChanged,
 		Changes: string(record.Changes), Action: string(m.by),
@@ -155,40 +150,4 @@ func (p *Projector) publicationRow(ctx context.Context, dataset string, m move) 
 		row.Gap = &reason
 	}
 	return row, nil
-}
-
-// storePublications writes the file of one pass and returns how the log lists it.
-func (p *Projector) storePublications(ctx context.Context, rows []publicationRow, name string) (*addFile, error) {
-	var body bytes.Buffer
-	writer := parquet.NewGenericWriter[publicationRow](&body, parquet.DataPageVersion(1), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("feedmirror", "1", "publications"))
-	if _, err := writer.Write(rows); err != nil {
-		return nil, fmt.Errorf("write publications: %w", err)
-	}
-	if err := writer.Close(); err != nil {
-		return nil, fmt.Errorf("write publications: %w", err)
-	}
-	now := p.Now()
-	path := now.UTC().Format(time.DateOnly) + "/" + name + ".parquet"
-	size := int64(body.Len())
-	content := bucket.Content{Size: size, SHA256: manifest.SumBytes(body.Bytes()), Class: bucket.Data, Body: bytes.NewReader(body.Bytes())}
-	_, err := p.Store.Create(ctx, PublicationsRoot+path, content)
-	if fault.Is(err, fault.Exists) {
-		var same bool
-		if _, same, err = bucket.Holds(ctx, p.Store, PublicationsRoot+path, size, content.SHA256); err == nil && !same {
-			err = fmt.Errorf("another file stands at %s", PublicationsRoot+path)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	info, err := parquetinfo.Inspect(bytes.NewReader(body.Bytes()), size)
-	if err != nil {
-		return nil, err
-	}
-	stats, err := statsOf(&info)
-	if err != nil {
-		return nil, err
-	}
-	f := file{path: path, size: size, modified: now, stats: stats}
-	return f.add(), nil
 }

@@ -1,0 +1,132 @@
+package tables
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"feedmirror/internal/bucket"
+	"feedmirror/internal/fault"
+	"feedmirror/internal/parquetinfo"
+	"feedmirror/manifest"
+	"feedmirror/state"
+)
+
+// storePublications writes the file of one pass and returns how the log lists it.
+func (p *Projector) storePublications(ctx context.Context, rows []Publication, name string) (*addFile, error) {
+	var body bytes.Buffer
+	writer := parquet.NewGenericWriter[Publication](&body, parquet.DataPageVersion(1), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("feedmirror", "1", "publications"))
+	if _, err := writer.Write(rows); err != nil {
+		return nil, fmt.Errorf("write publications: %w", err)
+	}
+	if err := writer.Close(); err != nil {
+		return nil, fmt.Errorf("write publications: %w", err)
+	}
+	now := p.Now()
+	path := now.UTC().Format(time.DateOnly) + "/" + name + ".parquet"
+	size := int64(body.Len())
+	content := bucket.Content{Size: size, SHA256: manifest.SumBytes(body.Bytes()), Class: bucket.Data, Body: bytes.NewReader(body.Bytes())}
+	_, err := p.Store.Create(ctx, PublicationsRoot+path, content)
+	if fault.Is(err, fault.Exists) {
+		var same bool
+		if _, same, err = bucket.Holds(ctx, p.Store, PublicationsRoot+path, size, content.SHA256); err == nil && !same {
+			err = fmt.Errorf("another file stands at %s", PublicationsRoot+path)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := parquetinfo.Inspect(bytes.NewReader(body.Bytes()), size)
+	if err != nil {
+		return nil, err
+	}
+	stats, err := statsOf(&info)
+	if err != nil {
+		return nil, err
+	}
+	f := file{path: path, size: size, modified: now, stats: stats}
+	return f.add(), nil
+}
+
+// maxPublications bounds the rows that are read of one file: what a pass with 100,000 datasets writes.
+const maxPublications = 1 << 20
+
+// ReadPublications reads one file of the table of publications. What is no such file is a
+// fault.Malformed; other errors are those of the store.
+func ReadPublications(ctx context.Context, r bucket.Reader, key string) (rows []Publication, err error) {
+	info, err := r.Stat(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	source := &watchedReaderAt{source: bucket.NewReaderAt(ctx, r, info)}
+	defer func() {
+		if cause := recover(); cause != nil { // the Parquet library panics on some broken pages
+			err = fmt.Errorf("%v", cause)
+		}
+		switch {
+		case source.err != nil:
+			rows, err = nil, source.err
+		case err != nil:
+			rows, err = nil, &fault.Error{Op: "read publications", Object: key, Side: fault.SideBucket, Kind: fault.Malformed, Err: err}
+		}
+	}()
+	file, err := parquetinfo.Open(source, info.Size, 64<<10)
+	if err != nil {
+		return nil, err
+	}
+	if file.NumRows() > maxPublications {
+		return nil, fmt.Errorf("%d rows are more than a file of publications has", file.NumRows())
+	}
+	reader := parquet.NewGenericReader[Publication](file)
+	defer reader.Close() // only read from: nothing can be lost
+	rows = make([]Publication, file.NumRows())
+	count, err := reader.Read(rows)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if count != len(rows) {
+		return nil, fmt.Errorf("it has %d rows, its footer says %d", count, len(rows))
+	}
+	return rows, nil
+}
+
+// PublicationsOf returns the moves that a pointer remembers, oldest first, as the table tells them.
+func PublicationsOf(ctx context.Context, r bucket.Reader, pointer *state.Pointer) ([]Publication, error) {
+	var rows []Publication
+	for _, m := range movesOf(pointer) {
+		row, err := publicationOf(ctx, r, pointer.Dataset, m)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// Same reports whether two rows say the same, in the precision in which Parquet keeps times.
+func (p *Publication) Same(other *Publication) bool {
+	a, b := *p, *other
+	if !sameValue(a.PreviousVersion, b.PreviousVersion) || !sameValue(a.Gap, b.Gap) || !sameTime(a.PublishedAt, b.PublishedAt) || !sameTime(a.MovedAt, b.MovedAt) {
+		return false
+	}
+	for _, row := range []*Publication{&a, &b} {
+		row.PreviousVersion, row.Gap, row.PublishedAt, row.MovedAt = nil, nil, time.Time{}, time.Time{}
+	}
+	return a == b
+}
+
+func sameTime(a, b time.Time) bool {
+	return a.Truncate(time.Microsecond).Equal(b.Truncate(time.Microsecond))
+}
+
+func sameValue[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
