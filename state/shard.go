@@ -262,3 +262,30 @@ func Owe(ctx context.Context, docs Documents, pause Pause, owed Owed) error {
 	}
 	return nil
 }
+
+// NoteTable writes into the line of a dataset, in every shard that has one, why engines see no table of
+// it or a stale one; empty: they see it. Lines that say so already are left alone.
+func NoteTable(ctx context.Context, docs Documents, pause Pause, dataset, reason string) error {
+	for info, err := range docs.List(ctx, manifest.ShardsPrefix, "") {
+		if err != nil {
+			return err
+		}
+		_, err = Update(ctx, docs, pause, info.Key, func(standing *Shard) (*Shard, error) {
+			at := -1
+			if standing != nil {
+				at = slices.IndexFunc(standing.Datasets, func(l Line) bool { return l.Dataset == dataset })
+			}
+			if at < 0 || standing.Datasets[at].Table == reason {
+				return nil, nil //nolint:nilnil // nothing to write
+			}
+			next := *standing
+			next.Datasets = slices.Clone(standing.Datasets)
+			next.Datasets[at].Table = reason
+			return &next, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -76,6 +76,11 @@ func printStatus(out io.Writer, status report.Status) error {
 			telemetry.Linef(out, "next: %s    (%s)\n", d.Next, d.State)
 		}
 	}
+	for _, d := range status.Datasets {
+		if d.Table != "" {
+			telemetry.Linef(out, "no table, or a stale one: %s: %s\n", d.Dataset, d.Table)
+		}
+	}
 	printNotices(out, status)
 	for _, shard := range status.Shards {
 		printShard(out, status, shard)

@@ -64,6 +64,7 @@ type DatasetStatus struct {
 	Retired     bool            `json:"retired"`
 	Lag         Lag             `json:"lag"`
 	Message     string          `json:"message"` // in words
+	Table       string          `json:"table"`   // why engines see no table of it, or a stale one; empty when they see it
 	Next        string          `json:"next"`    // the command to type; empty when there is none
 	Notices     []state.Notice  `json:"notices"` // worth knowing; nothing waits for it
 	CheckedAt   time.Time       `json:"checkedAt"`
@@ -211,7 +212,7 @@ func readPointers(ctx context.Context, r bucket.Reader) (map[string]readPointer,
 }
 
 func datasetStatus(line state.Line, read readPointer, now time.Time) DatasetStatus {
-	d := DatasetStatus{Dataset: line.Dataset, State: line.State, Held: line.Held, Newest: line.Newest, FeedCurrent: line.FeedCurrent, Message: line.Message, CheckedAt: line.CheckedAt,
+	d := DatasetStatus{Dataset: line.Dataset, State: line.State, Held: line.Held, Newest: line.Newest, FeedCurrent: line.FeedCurrent, Message: line.Message, Table: line.Table, CheckedAt: line.CheckedAt,
 		Notices: append([]state.Notice{}, line.Notices...)}
 	if pointer := read.pointer; pointer != nil {
 		published := pointer.PublishedAt
