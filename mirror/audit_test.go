@@ -75,7 +75,7 @@ func flip(data []byte) []byte {
 func (w *world) anyKey(prefix string) string {
 	w.t.Helper()
 	for info, err := range w.store.List(context.Background(), prefix, "") {
-		if err == nil && info.Size > 0 {
+		if err == nil && info.Size > 0 && !strings.Contains(info.Key, "/_delta_log/") {
 			return info.Key
 		}
 	}

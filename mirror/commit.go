@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 
@@ -225,7 +224,7 @@ func (c *versionCopy) inspect(ctx context.Context, record *manifest.Record) erro
 		if file.Kind != manifest.KindSnapshot && file.Kind != manifest.KindChanges && file.Kind != manifest.KindIDMap {
 			continue
 		}
-		info, err := c.footer(ctx, *file)
+		info, err := c.footers.Footer(ctx, *file)
 		if err != nil {
 			return err
 		}
@@ -246,34 +245,6 @@ func changedRows(record *manifest.Record) int64 {
 		return parquetinfo.RowsUnknown
 	}
 	return record.Counts.Added + record.Counts.Changed + record.Counts.Removed
-}
-
-// footer reads one part's footer. A store that cannot be read ends the work; a footer that cannot
-// be read is a doubt.
-func (c *versionCopy) footer(ctx context.Context, file manifest.RecordFile) (parquetinfo.PartInfo, error) {
-	source := &watchedReaderAt{source: bucket.NewReaderAt(ctx, c.Store, bucket.Info{Key: file.Key, Size: file.Size})}
-	info, err := parquetinfo.Inspect(source, file.Size)
-	if source.err != nil {
-		return info, source.err
-	}
-	info.Path = file.Path
-	if err != nil {
-		info.Err = err
-	}
-	return info, nil
-}
-
-type watchedReaderAt struct {
-	source io.ReaderAt
-	err    error
-}
-
-func (w *watchedReaderAt) ReadAt(p []byte, offset int64) (int, error) {
-	n, err := w.source.ReadAt(p, offset)
-	if err != nil && !errors.Is(err, io.EOF) {
-		w.err = err
-	}
-	return n, err
 }
 
 // noteStored keeps what the store said of each object. It is a status document: the audit reads an

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"feedmirror/internal/fault"
+	"feedmirror/internal/tables"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -37,9 +38,10 @@ type worker struct {
 	bad       bool   // a failure was told
 	changed   bool   // a version was committed, published or flagged
 	fence     bool   // a version was flagged, and the pointer not swapped since
-	shown     bool   // the dataset's own tables were brought up to date in this pass
-	leftAlone bool   // a decision retires it, which only counts while nothing is published
-	undecided bool   // an operator's command owes it and has not written its decision yet
+	shown     int64  // revision of the pointer that the dataset's own tables were brought up to
+	footers   *rememberedFooters
+	leftAlone bool // a decision retires it, which only counts while nothing is published
+	undecided bool // an operator's command owes it and has not written its decision yet
 }
 
 // work brings one dataset up to date and reports who else is at it. after is what an earlier try
@@ -48,7 +50,7 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 	w := &worker{
 		pass: p, target: t, current: t.current, line: p.lineOf(t.dataset),
 		log:    p.Log.With().Str("dataset", t.dataset).Logger(),
-		failed: map[manifest.Number]bool{},
+		failed: map[manifest.Number]bool{}, footers: &rememberedFooters{stored: tables.StoredFooters{Reader: p.Store}},
 	}
 	holder, err := p.take(ctx, t.dataset, after)
 	var busy *state.BusyError
@@ -65,6 +67,9 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 	}
 	leased, stop := holder.Keep(ctx)
 	w.run(leased)
+	if err := w.show(leased); err != nil { // whatever ended the work: the tables follow the pointer
+		w.end(leased, err)
+	}
 	stop()
 	release, cancel := lasting(ctx, 3*time.Second)
 	defer cancel()
@@ -72,6 +77,7 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 		w.log.Warn().Err(err).Msg("the lease could not be given back; it expires by itself")
 	}
 	w.finish()
+	p.writeSharedIfDue(ctx)
 	return nil
 }
 
@@ -106,9 +112,6 @@ func (w *worker) run(ctx context.Context) {
 	// Whatever ended the listing or the copying: what is committed is published.
 	if publishErr := w.publish(ctx); err == nil {
 		err = publishErr
-	}
-	if err == nil && !w.shown {
-		err = w.show(ctx)
 	}
 	if err != nil {
 		w.end(ctx, err)
@@ -300,6 +303,7 @@ func steps(work manifest.Work) []step {
 // copyStep copies one version. It returns an error only when the dataset's work has to end: what
 // is wrong with this one version is told, and later versions go on.
 func (w *worker) copyStep(ctx context.Context, s step) error {
+	w.footers.forget()
 	committed, err := w.copyVersion(ctx, s)
 	if fault.Is(err, fault.Gone) {
 		committed, err = w.goneVersion(ctx, s, err)

@@ -8,7 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
+	"feedmirror/internal/tables"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -22,6 +26,8 @@ type DecideOptions struct {
 	Run     string
 	Who     string // who decides, for the record
 	Reason  string
+	Tables  *tables.Projector // what writes the bucket's tables; nil: nobody does
+	Log     zerolog.Logger
 }
 
 // Approve accepts what holds a dataset back, or lifts a rollback's pin or a retirement: it is written down first,
@@ -164,7 +170,46 @@ func (o DecideOptions) decide(ctx context.Context, decision state.Decision) (sta
 		err = &fault.Error{Op: string(decision.Action), Object: decision.Dataset, Side: fault.SideOf(err), Kind: fault.KindOf(err), Err: err,
 			Hint: strings.TrimSpace("The decision is written down: the next pass carries it out where it can. " + fault.HintOf(err))}
 	}
+	if err == nil && change.Moved() {
+		err = o.show(ctx, decision.Dataset)
+	}
 	return change, err
+}
+
+// show brings the tables up to date with a pointer that a decision moved.
+func (o DecideOptions) show(ctx context.Context, dataset string) error {
+	if o.Tables == nil {
+		return nil
+	}
+	own, err := showOwn(ctx, o.Tables, dataset)
+	shared := sharedOutcome{}
+	if err == nil {
+		var progress []tables.Progress
+		if progress, err = progressOf(ctx, o.Docs, dataset); err == nil {
+			shared, err = showShared(ctx, o.Tables, progress, o.Run)
+		}
+	}
+	if err != nil {
+		return &fault.Error{Op: "write tables", Object: dataset, Side: fault.SideOf(err), Kind: fault.KindOf(err), Err: err,
+			Hint: strings.TrimSpace("The decision is carried out; current/ shows it, and the next pass writes the tables. " + fault.HintOf(err))}
+	}
+	if own.damaged {
+		o.Log.Warn().Str("dataset", dataset).Msg(own.reason)
+	}
+	for _, err := range append(append(own.warnings, shared.damaged...), shared.warnings...) {
+		o.Log.Warn().Err(err).Str("dataset", dataset).Msg("a table is not as it should be")
+	}
+	return nil
+}
+
+// progressOf reads how far a dataset has come; nothing while nothing of it is published.
+func progressOf(ctx context.Context, r bucket.Reader, dataset string) ([]tables.Progress, error) {
+	pointer, _, err := state.Read[state.Pointer](ctx, r, manifest.PointerKey(dataset))
+	if err != nil || pointer == nil {
+		return nil, err
+	}
+	holding, err := state.LoadHolding(ctx, r, dataset)
+	return []tables.Progress{tables.ProgressOf(pointer, holding)}, err
 }
 
 // Obey carries out a decision that stands.

@@ -46,7 +46,7 @@ func (c *countedReads) take() map[string]int {
 func isFile(key string) bool {
 	for _, prefix := range []string{"snapshot/", "changes/", "id_map/", manifest.AttachmentPrefix, "attachment_index/"} {
 		if strings.HasPrefix(key, prefix) {
-			return true
+			return !strings.Contains(key, "/_delta_log/")
 		}
 	}
 	return strings.HasSuffix(key, "/schema.json") || strings.Contains(key, "/files/")

@@ -9,6 +9,7 @@ import (
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/feed"
+	"feedmirror/internal/tables"
 	"feedmirror/internal/transfer"
 	"feedmirror/manifest"
 	"feedmirror/state"
@@ -98,8 +99,8 @@ type Options struct {
 	Tool      string // "mirror 1.2.3"
 	Now       func() time.Time
 	Pause     state.Pause
-	Requests  Requests      // where the requests of this pass are counted
-	NewID     func() string // of a new table: a UUID
+	Requests  Requests          // where the requests of this pass are counted
+	Tables    *tables.Projector // what writes the bucket's tables; nil: nobody does
 }
 
 // Requests reads what a pass asked of each side so far.

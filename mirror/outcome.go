@@ -3,6 +3,7 @@ package mirror
 import (
 	"slices"
 
+	"feedmirror/internal/tables"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -22,7 +23,7 @@ func (w *worker) finish() {
 		line.Published, line.Schema, line.PublishedAt = p.Version, p.SchemaVersion.String(), &published
 		line.Held, line.Withdrawn, line.Pinned = p.Held, p.Withdrawn, p.Pinned
 	}
-	line.Waiting = w.waiting()
+	line.Waiting = w.unpublished()
 	if w.chainKnown { // else what was known before stands
 		w.noticeRewritten()
 		line.Notices = w.notices
@@ -31,12 +32,12 @@ func (w *worker) finish() {
 		line.Expired = state.RangesOf(w.holding, func(n manifest.Number) bool { return w.expired[n] })
 	}
 	w.stateOf(&line)
+	if w.Tables != nil && w.pointer != nil {
+		w.waiting.add(tables.ProgressOf(w.pointer, w.holding), w.Now())
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, line)
-	if w.pointer != nil {
-		w.published = append(w.published, line.Dataset)
-	}
 	switch {
 	case w.owe != "":
 		w.owed = append(w.owed, state.Owed{Dataset: line.Dataset, Reason: w.owe, Full: w.oweFull, Since: w.tally.report.Started, Run: w.Run})
@@ -71,8 +72,8 @@ func (w *worker) noticeRewritten() {
 	}
 }
 
-// waiting counts the committed versions above the published one.
-func (w *worker) waiting() int {
+// unpublished counts the committed versions above the published one.
+func (w *worker) unpublished() int {
 	count := 0
 	for _, held := range w.holding {
 		if held.Record && !held.Pruned && (w.pointer == nil || held.Number > w.pointer.Version) {

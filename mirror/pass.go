@@ -55,13 +55,13 @@ type pass struct {
 	// answer for by name.
 	refusedByName int
 
-	mu        sync.Mutex
-	lines     []state.Line
-	owed      []state.Owed
-	finished  []string
-	recent    []state.Recent
-	touched   bool     // something was committed, published, noted or decided
-	published []string // datasets with a pointer that this pass worked on
+	mu       sync.Mutex
+	lines    []state.Line
+	owed     []state.Owed
+	finished []string
+	recent   []state.Recent
+	touched  bool // something was committed, published, noted or decided
+	waiting  waitingTables
 }
 
 func newPass(o Options) *pass {
@@ -105,10 +105,9 @@ func (p *pass) run(ctx context.Context) error {
 		}
 	}
 	p.begun = true
-	if err := p.workAll(ctx, targets); err != nil {
-		return err
-	}
-	return p.showShared(ctx)
+	err = p.workAll(ctx, targets)
+	p.finishShared(ctx)
+	return err
 }
 
 // workAll works on all targets, several at a time. Datasets that another run holds are tried once

@@ -8,6 +8,7 @@ import (
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
+	"feedmirror/internal/tables"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -24,6 +25,7 @@ type PruneOptions struct {
 	Run               string
 	Host              string
 	Tool              string
+	Tables            *tables.Projector // what writes the bucket's tables; nil: nobody does
 	Now               func() time.Time
 	Pause             state.Pause
 	Stage             func(text string) // told what it is at; must be quick

@@ -8,6 +8,7 @@ import (
 
 	"feedmirror/internal/bucket"
 	"feedmirror/internal/fault"
+	"feedmirror/internal/tables"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -20,7 +21,8 @@ import (
 //  3. what every version names is read anew: a version that did not wait was claimed before,
 //  4. prune.json is narrowed to what goes for certain,
 //  5. pruned.json is put beside each record,
-//  6. files go, then attachments, then the manifests of uncommitted versions.
+//  6. the table of changes lists them no longer,
+//  7. files go, then attachments, then the manifests of uncommitted versions.
 //
 // Who takes over before 4 decides anew, and who was taken over fails at 4. Who takes over after it
 // deletes the same.
@@ -37,6 +39,9 @@ func (p *pruner) delete(ctx context.Context) error {
 	}
 	taken := p.doc.Versions
 	if err := p.notePruned(ctx, taken); err != nil {
+		return err
+	}
+	if err := p.unlist(ctx, taken); err != nil {
 		return err
 	}
 	p.Stage("deleting files")
@@ -171,6 +176,28 @@ func (p *pruner) notePruned(ctx context.Context, taken []state.PruneVersion) err
 		}
 	}
 	return nil
+}
+
+// unlist takes the versions that go off the table of changes. A damaged table stops nothing: engines do
+// not read it.
+func (p *pruner) unlist(ctx context.Context, taken []state.PruneVersion) error {
+	var datasets []string
+	for _, v := range taken {
+		if !v.Uncommitted && !slices.Contains(datasets, v.Dataset) {
+			datasets = append(datasets, v.Dataset)
+		}
+	}
+	if p.Tables == nil || len(datasets) == 0 {
+		return nil
+	}
+	p.Stage("writing tables")
+	_, err := p.Tables.Unlist(ctx, datasets)
+	var damaged *tables.DamagedError
+	if errors.As(err, &damaged) {
+		p.note("", 0, "table-damaged", damaged.Error())
+		return nil
+	}
+	return err
 }
 
 // files lists the files of the versions that go, as they are now.

@@ -37,7 +37,7 @@ func late() time.Time { return time.Now().Add(400 * 24 * time.Hour) }
 
 func (w *world) pruneOptions(rules manifest.KeepRules) mirror.PruneOptions {
 	return mirror.PruneOptions{Store: w.store, Rules: rules, Apply: true, LeaseTTL: time.Minute,
-		Run: "prune" + manifest.Number(w.runs.Add(1)).Padded(), Host: "test", Tool: "mirror test", Now: late, Pause: w.pause}
+		Run: "prune" + manifest.Number(w.runs.Add(1)).Padded(), Host: "test", Tool: "mirror test", Now: late, Pause: w.pause, Tables: w.tables(late)}
 }
 
 // prune prunes and wants this exit code and a bucket that keeps every promise.

@@ -20,6 +20,7 @@ import (
 	"feedmirror/internal/feed/feedsim"
 	"feedmirror/internal/invariant"
 	"feedmirror/internal/netclient"
+	"feedmirror/internal/tables"
 	"feedmirror/internal/transfer"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
@@ -126,7 +127,7 @@ func (w *world) options(change ...func(*mirror.Options)) mirror.Options {
 		Observer: noObserver{}, Log: zerolog.New(w.logs).Level(zerolog.WarnLevel),
 		Run: "run" + manifest.Number(w.runs.Add(1)).Padded(), Host: "test", Tool: "mirror test",
 		Now: w.clock.Now, Pause: w.pause, Requests: counts,
-		NewID: func() string { return "table" + manifest.Number(w.runs.Add(1)).Padded() },
+		Tables: w.tables(w.clock.Now),
 	}
 	for _, c := range change {
 		c(&o)
@@ -162,9 +163,14 @@ func (w *world) sync(exit int, change ...func(*mirror.Options)) mirror.Report {
 	return report
 }
 
+func (w *world) tables(now func() time.Time) *tables.Projector {
+	return &tables.Projector{Store: w.store, Footers: tables.StoredFooters{Reader: w.store}, Now: now, Engine: "mirror test",
+		NewID: func() string { return "table" + manifest.Number(w.runs.Add(1)).Padded() }}
+}
+
 func (w *world) decide() mirror.DecideOptions {
 	return mirror.DecideOptions{Docs: w.store, Pause: w.pause, OnMajor: manifest.MajorHold, Now: w.clock.Now,
-		Run: "decide" + manifest.Number(w.runs.Add(1)).Padded(), Who: "tester"}
+		Run: "decide" + manifest.Number(w.runs.Add(1)).Padded(), Who: "tester", Tables: w.tables(w.clock.Now)}
 }
 
 func (w *world) pointer(dataset string) *state.Pointer {

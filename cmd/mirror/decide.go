@@ -98,7 +98,7 @@ func decide(ctx context.Context, env environment, flags any, reason, dataset str
 		return 0, err
 	}
 	change, err := carryOut(ctx, mirror.DecideOptions{
-		Docs: store, Pause: pause, OnMajor: manifest.OnMajor(a.settings.PublishOnMajor), Now: a.now, Run: a.run, Who: who(a.host), Reason: reason,
+		Docs: store, Pause: pause, OnMajor: manifest.OnMajor(a.settings.PublishOnMajor), Now: a.now, Run: a.run, Who: who(a.host), Reason: reason, Tables: a.tables(store), Log: a.log,
 	}, dataset)
 	a.close()
 	if err != nil {

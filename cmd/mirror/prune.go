@@ -105,7 +105,7 @@ func (c *pruneCommand) options(a *app, store bucket.Store, grace time.Duration) 
 	return mirror.PruneOptions{
 		Store: store, Filter: c.Datasets, Apply: c.Apply, AcceptWeakLocking: a.settings.AcceptWeakLocking, LeaseTTL: a.settings.LeaseTTL, Run: a.run, Host: a.host, Tool: "mirror " + version,
 		Rules: manifest.KeepRules{Versions: c.KeepVersions, Days: c.KeepDays, Majors: c.KeepMajors, Grace: grace},
-		Now:   a.now, Pause: pause, Stage: func(text string) { a.progress.Stage("prune", text) },
+		Now:   a.now, Pause: pause, Stage: func(text string) { a.progress.Stage("prune", text) }, Tables: a.tables(store),
 	}
 }
 

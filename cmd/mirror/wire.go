@@ -20,6 +20,7 @@ import (
 	"feedmirror/internal/fault"
 	"feedmirror/internal/feed"
 	"feedmirror/internal/netclient"
+	"feedmirror/internal/tables"
 	"feedmirror/internal/telemetry"
 	"feedmirror/internal/transfer"
 	"feedmirror/manifest"
@@ -257,8 +258,13 @@ func (a *app) passOptions(ctx context.Context) (mirror.Options, error) {
 		},
 		Feed: client, FeedURL: s.FeedURL, Store: store, StoreURL: storeURL(s.Bucket), Probe: a.probe,
 		Mover: transfer.New(moving), Manifests: mirror.ManifestReader{Options: moving}, Observer: a.progress, Log: a.log,
-		Run: a.run, Host: a.host, Tool: "mirror " + version, Now: a.now, Pause: pause, Requests: &a.counts, NewID: newID,
+		Run: a.run, Host: a.host, Tool: "mirror " + version, Now: a.now, Pause: pause, Requests: &a.counts, Tables: a.tables(store),
 	}, nil
+}
+
+// tables returns what writes a bucket's tables.
+func (a *app) tables(store bucket.Store) *tables.Projector {
+	return &tables.Projector{Store: store, Footers: tables.StoredFooters{Reader: store}, Now: a.now, NewID: newID, Engine: "mirror " + version}
 }
 
 // newID returns a random UUID of version 4.

@@ -27,7 +27,7 @@ type sentRequest struct {
 func (r sentRequest) isData() bool {
 	for _, start := range []string{"snapshot/", "changes/", "id_map/", "attachments/", "attachment_index/"} {
 		if strings.HasPrefix(r.key, start) {
-			return true
+			return !strings.Contains(r.key, "/_delta_log/")
 		}
 	}
 	return false

@@ -71,7 +71,7 @@ func passingFields(class class) []string {
 	case classPointer:
 		// The decisions that it obeys are known by their times and runs alone; Unsettled tells whether
 		// it obeys those that stand.
-		return []string{"revision", "movedAt", "record.sha256", "held.since", "decisions", "left.at"}
+		return []string{"revision", "movedAt", "record.sha256", "held.since", "decisions", "left.at", "left.came"}
 	case classGone:
 		return []string{"revision", "at"}
 	case classWithdrawn:

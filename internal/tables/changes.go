@@ -48,6 +48,32 @@ func envelopeColumns() []Column {
 	}
 }
 
+// Progress is how far a dataset's pointer and records have come, as far as the caller knows. The tables
+// of all datasets remember it for each: only datasets that have come further are looked at.
+type Progress struct {
+	Dataset string
+	Highest manifest.Number // highest version that readers were ever led to
+	Records int             // records up to that version, pruned ones included
+	Moves   int64           // of the pointer
+}
+
+// ProgressOf returns the progress that a pointer and the versions of its dataset show.
+func ProgressOf(pointer *state.Pointer, holding manifest.Holding) Progress {
+	known := Progress{Dataset: pointer.Dataset, Highest: pointer.HighestPublished(), Moves: pointer.Move}
+	known.Records = recordsUpTo(holding, known.Highest)
+	return known
+}
+
+func recordsUpTo(holding manifest.Holding, highest manifest.Number) int {
+	count := 0
+	for _, held := range holding {
+		if held.Record && held.Number <= highest {
+			count++
+		}
+	}
+	return count
+}
+
 // ChangesOutcome is what became of the table of changes.
 type ChangesOutcome struct {
 	Outcome
@@ -56,87 +82,38 @@ type ChangesOutcome struct {
 }
 
 // Changes makes the table of all changes list those of the given datasets: of every record that stands
-// and was not pruned, up to the highest version that was ever published. Below the version that the
-// log has reached it looks only when all is true, since records appear there only by a back-fill.
-// One call makes at most one commit.
-func (p *Projector) Changes(ctx context.Context, datasets []string, all bool) (ChangesOutcome, error) {
-	l := log{store: p.Store, root: ChangesRoot}
-	outcome := ChangesOutcome{Outcome: Outcome{Root: ChangesRoot, Commit: -1}}
-	found, err := l.commit(ctx, func(ctx context.Context, found listing) ([]action, error) {
-		outcome.Left = map[string][]string{}
-		standing, before, err := p.shared(ctx, l, found, datasets)
+// and was not pruned, up to the highest version that was ever published. One call makes at most one
+// commit.
+func (p *Projector) Changes(ctx context.Context, datasets []Progress) (ChangesOutcome, error) {
+	outcome := ChangesOutcome{Left: map[string][]string{}}
+	var err error
+	outcome.Outcome, err = p.shared(ctx, changesTable(), func(ctx context.Context, l log, found listing) ([]action, error) {
+		clear(outcome.Left)
+		reached, err := l.txns(ctx, found)
 		if err != nil {
 			return nil, err
 		}
-		var changes []action
-		for _, dataset := range slices.Sorted(slices.Values(datasets)) {
-			these, left, err := p.changesOf(ctx, standing, dataset, all)
+		var actions []action
+		for _, one := range datasets {
+			if reached[appID(one.Dataset)] >= int64(one.Highest) && reached[recordsID(one.Dataset)] == int64(one.Records) {
+				continue
+			}
+			these, left, err := p.newChanges(ctx, l, found, reached, one.Dataset)
 			if err != nil {
 				return nil, err
 			}
-			changes = append(changes, these...)
+			actions = append(actions, these...)
 			if len(left) > 0 {
-				outcome.Left[dataset] = left
+				outcome.Left[one.Dataset] = left
 			}
 		}
-		actions, err := p.sharedCommit(found, before, "changes", changesColumns(), changesPartitions(), changes)
-		outcome.Written = len(actions) > 0
-		return actions, err
+		return actions, nil
 	})
-	if err != nil {
-		return outcome, fmt.Errorf("project table %s: %w", ChangesRoot, err)
-	}
-	outcome.Commit = found.head
-	if outcome.Written {
-		outcome.Warning = l.checkpointIfDue(ctx, found)
-	}
-	return outcome, nil
+	return outcome, err
 }
 
-// shared reads what a table of several datasets says of some of them, and the stamp of its head.
-func (p *Projector) shared(ctx context.Context, l log, found listing, datasets []string) (*contents, stamp, error) {
-	if found.head < 0 {
-		return newContents(), stamp{}, nil
-	}
-	head, err := l.read(ctx, found.head)
-	if err != nil {
-		return nil, stamp{}, err
-	}
-	before, err := readStamp(head)
-	if err != nil {
-		return nil, stamp{}, l.damaged(err)
-	}
-	wanted := map[string]bool{}
-	for _, dataset := range datasets {
-		wanted[dataset] = true
-	}
-	all := newContents()
-	all.keep = func(f *addFile) bool { return wanted[f.PartitionValues[datasetColumn]] }
-	return all, before, l.readInto(ctx, found, all)
-}
-
-// sharedCommit puts a head onto what changed in a table of several datasets; nothing when nothing did.
-func (p *Projector) sharedCommit(found listing, before stamp, name string, columns []Column, partitions []string, changes []action) ([]action, error) {
-	if len(changes) == 0 {
-		return nil, nil
-	}
-	after, meta, err := p.stampOf(before, name, &view{columns: columns}, partitions)
-	if err != nil {
-		return nil, err
-	}
-	actions := []action{{CommitInfo: p.info(p.Now(), found.head < 0, after)}}
-	if found.head < 0 {
-		protocol := protocolFor(columns, false)
-		actions = append(actions, action{Protocol: &protocol})
-	}
-	if found.head < 0 || after.Columns != before.Columns {
-		actions = append(actions, action{MetaData: meta})
-	}
-	return append(actions, changes...), nil
-}
-
-// changesOf returns the actions that bring one dataset's changes up to date, and what cannot be listed.
-func (p *Projector) changesOf(ctx context.Context, standing *contents, dataset string, all bool) (actions []action, left []string, err error) {
+// newChanges returns the actions that bring one dataset's changes up to date, and what cannot be listed.
+func (p *Projector) newChanges(ctx context.Context, l log, found listing, reached map[string]int64, dataset string) (actions []action, left []string, err error) {
 	pointer, _, err := state.Read[state.Pointer](ctx, p.Store, manifest.PointerKey(dataset))
 	if err != nil || pointer == nil {
 		return nil, nil, err
@@ -145,28 +122,21 @@ func (p *Projector) changesOf(ctx context.Context, standing *contents, dataset s
 	if err != nil {
 		return nil, nil, err
 	}
-	listed := map[manifest.Number][]addFile{}
-	for _, f := range standing.files {
-		if f.PartitionValues[datasetColumn] == dataset {
-			n, err := strconv.ParseInt(f.PartitionValues[versionColumn], 10, 64)
-			if err != nil {
-				return nil, nil, &DamagedError{Root: ChangesRoot, Err: fmt.Errorf("version of %s: %w", f.Path, err)}
-			}
-			listed[manifest.Number(n)] = append(listed[manifest.Number(n)], f)
-		}
+	from := manifest.Number(reached[appID(dataset)])
+	highest := max(pointer.HighestPublished(), from)
+	records := recordsUpTo(holding, highest)
+	if highest == from && reached[recordsID(dataset)] == int64(records) {
+		return nil, nil, nil
 	}
-	reached := manifest.Number(standing.txns[appID(dataset)].Version)
-	highest := max(pointer.HighestPublished(), reached)
-	now := p.Now()
+	listed := map[manifest.Number][]addFile{}
+	if int64(recordsUpTo(holding, from)) != reached[recordsID(dataset)] { // a back-fill, or one that failed and was copied later
+		if listed, err = l.listedChanges(ctx, found, dataset); err != nil {
+			return nil, nil, err
+		}
+		from = 0
+	}
 	for _, held := range holding {
-		n := held.Number
-		switch {
-		case !held.Record || n > highest:
-		case held.Pruned:
-			for _, f := range listed[n] {
-				actions = append(actions, action{Remove: removal(&f, now)})
-			}
-		case len(listed[n]) == 0 && (all || n > reached):
+		if n := held.Number; held.Record && !held.Pruned && n > from && n <= highest && len(listed[n]) == 0 {
 			adds, reason, err := p.changesFiles(ctx, dataset, n)
 			if err != nil {
 				return nil, nil, err
@@ -177,10 +147,54 @@ func (p *Projector) changesOf(ctx context.Context, standing *contents, dataset s
 			}
 		}
 	}
-	if len(actions) > 0 || highest > reached {
-		actions = append([]action{{Txn: &txn{AppID: appID(dataset), Version: int64(highest), LastUpdated: millis(now)}}}, actions...)
+	return append(p.txns(dataset, int64(highest), int64(records)), actions...), left, nil
+}
+
+// Unlist takes the versions of the given datasets that were pruned off the table of changes, before
+// their files go. It makes a commit even when it finds none listed: whoever computed a listing of such a
+// version before it was noted as pruned is refused by it, and computes anew.
+func (p *Projector) Unlist(ctx context.Context, datasets []string) (Outcome, error) {
+	return p.shared(ctx, changesTable(), func(ctx context.Context, l log, found listing) ([]action, error) {
+		now := p.Now()
+		var actions []action
+		for _, dataset := range datasets {
+			holding, err := state.LoadHolding(ctx, p.Store, dataset)
+			if err != nil {
+				return nil, err
+			}
+			listed, err := l.listedChanges(ctx, found, dataset)
+			if err != nil {
+				return nil, err
+			}
+			for _, held := range holding {
+				if !held.Pruned {
+					continue
+				}
+				for _, f := range listed[held.Number] {
+					actions = append(actions, action{Remove: removal(&f, now)})
+				}
+			}
+		}
+		return append([]action{{Txn: &txn{AppID: "ploti-prune", Version: millis(now), LastUpdated: millis(now)}}}, actions...), nil
+	})
+}
+
+// listedChanges returns what the table of changes lists of a dataset, by version.
+func (l log) listedChanges(ctx context.Context, found listing, dataset string) (map[manifest.Number][]addFile, error) {
+	all := newContents()
+	all.keep = func(f *addFile) bool { return f.PartitionValues[datasetColumn] == dataset }
+	if err := l.readInto(ctx, found, all); err != nil {
+		return nil, err
 	}
-	return actions, left, nil
+	listed := map[manifest.Number][]addFile{}
+	for _, f := range all.files {
+		n, err := strconv.ParseInt(f.PartitionValues[versionColumn], 10, 64)
+		if err != nil {
+			return nil, l.damaged(fmt.Errorf("version of %s: %w", f.Path, err))
+		}
+		listed[manifest.Number(n)] = append(listed[manifest.Number(n)], f)
+	}
+	return listed, nil
 }
 
 // changesFiles returns the adds of one version's changes, or why they cannot be listed.

@@ -107,7 +107,8 @@ func (l log) contents(ctx context.Context, found listing) (*contents, error) {
 
 func (l log) readInto(ctx context.Context, found listing, all *contents) error {
 	if found.checkpoint >= 0 {
-		if err := l.readCheckpoint(ctx, found.checkpoint, all); err != nil {
+		err := readCheckpoint(ctx, l, found.checkpoint, func(row *checkpointRow) { all.apply([]action{row.action()}) })
+		if err != nil {
 			return err
 		}
 	}
@@ -124,17 +125,17 @@ func (l log) readInto(ctx context.Context, found listing, all *contents) error {
 	return nil
 }
 
-// readCheckpoint reads a checkpoint into what is known.
-func (l log) readCheckpoint(ctx context.Context, n int64, into *contents) error {
-	broken, err := readCheckpoint(ctx, l.store, l.checkpointKey(n), into)
+// readCheckpoint calls visit with each row of a checkpoint of the log, as far as Row names its columns.
+func readCheckpoint[Row any](ctx context.Context, l log, n int64, visit func(row *Row)) error {
+	broken, err := visitCheckpoint(ctx, l.store, l.checkpointKey(n), visit)
 	if broken != nil {
 		return l.damaged(fmt.Errorf("checkpoint %d: %w", n, broken))
 	}
 	return err
 }
 
-// readCheckpoint tells a checkpoint that is broken from a store that did not give it.
-func readCheckpoint(ctx context.Context, r bucket.Reader, key string, into *contents) (broken, err error) {
+// visitCheckpoint tells a checkpoint that is broken from a store that did not give it.
+func visitCheckpoint[Row any](ctx context.Context, r bucket.Reader, key string, visit func(row *Row)) (broken, err error) {
 	info, err := r.Stat(ctx, key)
 	if err != nil {
 		return nil, err
@@ -152,14 +153,14 @@ func readCheckpoint(ctx context.Context, r bucket.Reader, key string, into *cont
 	if err != nil {
 		return err, nil
 	}
-	reader := parquet.NewGenericReader[checkpointRow](file)
+	reader := parquet.NewGenericReader[Row](file)
 	defer reader.Close() // only read from: nothing can be lost
-	rows := make([]checkpointRow, 256)
+	rows := make([]Row, 256)
 	for {
 		clear(rows)
 		count, err := reader.Read(rows)
 		for i := range rows[:count] {
-			into.apply([]action{rows[i].action()})
+			visit(&rows[i])
 		}
 		if errors.Is(err, io.EOF) {
 			return nil, nil
@@ -168,6 +169,42 @@ func readCheckpoint(ctx context.Context, r bucket.Reader, key string, into *cont
 			return err, nil
 		}
 	}
+}
+
+// txns reads how far a log says to have come, by application. Of a checkpoint it decodes no file that is
+// listed: those of a table of all datasets can be millions.
+func (l log) txns(ctx context.Context, found listing) (map[string]int64, error) {
+	reached := map[string]int64{}
+	if found.checkpoint >= 0 {
+		err := readCheckpoint(ctx, l, found.checkpoint, func(row *txnOnly) {
+			if row.Txn != nil {
+				reached[row.Txn.AppID] = row.Txn.Version
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range found.commits {
+		if n <= found.checkpoint {
+			continue
+		}
+		actions, err := l.read(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range actions {
+			if a.Txn != nil {
+				reached[a.Txn.AppID] = a.Txn.Version
+			}
+		}
+	}
+	return reached, nil
+}
+
+// txnOnly is the one column of a checkpoint that txns reads.
+type txnOnly struct {
+	Txn *txnRow `parquet:"txn,optional"`
 }
 
 func (r *checkpointRow) action() action {

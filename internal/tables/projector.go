@@ -43,6 +43,7 @@ type Outcome struct {
 type stamp struct {
 	Dataset string          `json:"ploti_dataset_id,omitempty"`
 	Version manifest.Number `json:"ploti_version,omitempty"`
+	Record  string          `json:"record_sha256,omitempty"` // of the version's record: it names the files
 	Columns string          `json:"columns_sha256"`
 	Table   string          `json:"table_id"`
 	Created int64           `json:"created"` // milliseconds since 1970
@@ -81,16 +82,23 @@ func (f *file) add() *addFile {
 	return &addFile{Path: f.path, PartitionValues: partitions, Size: f.size, ModificationTime: millis(f.modified), DataChange: true, Stats: f.stats}
 }
 
-// view is what a table that shows one version of one dataset should say.
+// view is the version that a table should show.
 type view struct {
 	dataset string
 	version manifest.Number
+	record  string // sha256 of its record
+	// describe reads what the commit says of it. It is asked only when the table shows something else.
+	describe func(ctx context.Context) (description, error)
+}
+
+// description is what a table that shows one version of one dataset says.
+type description struct {
 	columns []Column
 	files   []file
 	reason  string // why there is no table; then there are no files
 }
 
-// show brings a table that shows one version up to date. see reads the version anew for each try; nil
+// show brings a table that shows one version up to date. see reads which one anew for each try; nil
 // means that nothing is published.
 func (p *Projector) show(ctx context.Context, root, name string, see func(ctx context.Context) (*view, error)) (Outcome, error) {
 	l := log{store: p.Store, root: root}
@@ -100,8 +108,20 @@ func (p *Projector) show(ctx context.Context, root, name string, see func(ctx co
 		if err != nil || wanted == nil {
 			return nil, err
 		}
-		outcome.Reason = wanted.reason
-		actions, err := p.switchTo(ctx, l, found, name, wanted)
+		standing, before, err := l.headOf(ctx, found)
+		if err != nil {
+			return nil, err
+		}
+		listed := addsOf(standing)
+		if len(listed) > 0 && before.Record == wanted.record {
+			return nil, nil // the same record names the same files
+		}
+		described, err := wanted.describe(ctx)
+		if err != nil {
+			return nil, err
+		}
+		outcome.Reason = described.reason
+		actions, err := p.switchTo(found, before, listed, name, wanted, described)
 		outcome.Written = len(actions) > 0
 		return actions, err
 	})
@@ -115,33 +135,39 @@ func (p *Projector) show(ctx context.Context, root, name string, see func(ctx co
 	return outcome, nil
 }
 
+// headOf reads the newest commit, which says enough to go on from; nothing where there is no log.
+func (l log) headOf(ctx context.Context, found listing) ([]action, stamp, error) {
+	if found.head < 0 {
+		return nil, stamp{}, nil
+	}
+	standing, err := l.read(ctx, found.head)
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	before, err := readStamp(standing)
+	if err != nil {
+		return nil, stamp{}, l.damaged(err)
+	}
+	return standing, before, nil
+}
+
 // switchTo returns the commit that makes a table show what is wanted; none when it does already.
-func (p *Projector) switchTo(ctx context.Context, l log, found listing, name string, wanted *view) ([]action, error) {
-	var standing []action
-	var before stamp
-	if found.head >= 0 {
-		var err error
-		if standing, err = l.read(ctx, found.head); err != nil {
-			return nil, err
-		}
-		if before, err = readStamp(standing); err != nil {
-			return nil, l.damaged(err)
-		}
-	} else if len(wanted.files) == 0 {
+func (p *Projector) switchTo(found listing, before stamp, listed []*addFile, name string, wanted *view, described description) ([]action, error) {
+	if found.head < 0 && len(described.files) == 0 {
 		return nil, nil // no log before there is something to show
 	}
-	listed := addsOf(standing)
-	after, meta, err := p.stampOf(before, name, wanted, nil)
+	after, meta, err := p.stampOf(before, name, described, nil)
 	if err != nil {
 		return nil, err
 	}
-	if found.head >= 0 && after.Columns == before.Columns && sameFiles(listed, wanted.files) {
+	after.Dataset, after.Version, after.Record = wanted.dataset, wanted.version, wanted.record
+	if found.head >= 0 && after.Columns == before.Columns && sameFiles(listed, described.files) {
 		return nil, nil
 	}
 	now := p.Now()
 	actions := []action{{CommitInfo: p.info(now, found.head < 0, after)}}
 	if found.head < 0 || after.NTZ != before.NTZ {
-		protocol := protocolFor(wanted.columns, after.NTZ)
+		protocol := protocolFor(described.columns, after.NTZ)
 		actions = append(actions, action{Protocol: &protocol})
 	}
 	if found.head < 0 || after.Columns != before.Columns {
@@ -149,12 +175,12 @@ func (p *Projector) switchTo(ctx context.Context, l log, found listing, name str
 	}
 	actions = append(actions, action{Txn: &txn{AppID: appID(wanted.dataset), Version: int64(wanted.version), LastUpdated: millis(now)}})
 	for _, old := range listed {
-		if !slices.ContainsFunc(wanted.files, func(f file) bool { return f.path == old.Path }) {
+		if !slices.ContainsFunc(described.files, func(f file) bool { return f.path == old.Path }) {
 			actions = append(actions, action{Remove: removal(old, now)})
 		}
 	}
-	for i := range wanted.files {
-		actions = append(actions, action{Add: wanted.files[i].add()})
+	for i := range described.files {
+		actions = append(actions, action{Add: described.files[i].add()})
 	}
 	return actions, nil
 }
@@ -166,9 +192,8 @@ func removal(old *addFile, now time.Time) *removeFile {
 
 // stampOf returns what the next commit says of itself, and the metadata behind it. A table keeps the
 // id and the columns it had where a version has none to give.
-func (p *Projector) stampOf(before stamp, name string, wanted *view, partitions []string) (stamp, *metaData, error) {
+func (p *Projector) stampOf(before stamp, name string, wanted description, partitions []string) (stamp, *metaData, error) {
 	after := before
-	after.Dataset, after.Version = wanted.dataset, wanted.version
 	if after.Table == "" {
 		after.Table, after.Created = p.NewID(), millis(p.Now())
 	}

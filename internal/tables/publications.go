@@ -3,7 +3,6 @@ package tables
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -66,68 +65,57 @@ func movesOf(p *state.Pointer) []move {
 
 // Publications makes the table of publications hold a row for every move of the datasets' pointers.
 // One call writes at most one file and one commit. run names the file.
-func (p *Projector) Publications(ctx context.Context, datasets []string, run string) (Outcome, error) {
-	l := log{store: p.Store, root: PublicationsRoot}
-	outcome := Outcome{Root: PublicationsRoot, Commit: -1}
-	try := 0
-	found, err := l.commit(ctx, func(ctx context.Context, found listing) ([]action, error) {
-		standing, before, err := p.shared(ctx, l, found, nil)
+func (p *Projector) Publications(ctx context.Context, datasets []Progress, run string) (Outcome, error) {
+	return p.shared(ctx, publicationsTable(), func(ctx context.Context, l log, found listing) ([]action, error) {
+		reached, err := l.txns(ctx, found)
 		if err != nil {
 			return nil, err
 		}
-		rows, txns, err := p.newPublications(ctx, standing, datasets)
-		if err != nil || len(rows) == 0 {
-			return nil, err
-		}
-		try++
-		add, err := p.storePublications(ctx, rows, fmt.Sprintf("%s-%d", run, try))
-		if err != nil {
-			return nil, err
-		}
-		actions, err := p.sharedCommit(found, before, "publications", publicationColumns(), nil, append(txns, action{Add: add}))
-		outcome.Written = len(actions) > 0
-		return actions, err
-	})
-	if err != nil {
-		return outcome, fmt.Errorf("project table %s: %w", PublicationsRoot, err)
-	}
-	outcome.Commit = found.head
-	if outcome.Written {
-		outcome.Warning = l.checkpointIfDue(ctx, found)
-	}
-	return outcome, nil
-}
-
-// newPublications returns the rows that the table lacks, and how far it gets with them. The number of a
-// dataset's last row stands in its txn: rows are counted there, and looked at by nobody.
-func (p *Projector) newPublications(ctx context.Context, standing *contents, datasets []string) (rows []Publication, txns []action, err error) {
-	for _, dataset := range slices.Sorted(slices.Values(datasets)) {
-		pointer, _, err := state.Read[state.Pointer](ctx, p.Store, manifest.PointerKey(dataset))
-		if err != nil {
-			return nil, nil, err
-		}
-		if pointer == nil {
-			continue
-		}
-		last := standing.txns[appID(dataset)].Version
-		for _, m := range movesOf(pointer) {
-			if m.number <= last {
+		var rows []Publication
+		var actions []action
+		for _, one := range datasets {
+			if reached[appID(one.Dataset)] >= one.Moves {
 				continue
 			}
-			row, err := publicationOf(ctx, p.Store, dataset, m)
+			these, moves, err := p.newPublications(ctx, one.Dataset, reached[appID(one.Dataset)])
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			rows = append(rows, row)
+			if len(these) > 0 {
+				rows = append(rows, these...)
+				actions = append(actions, action{Txn: &txn{AppID: appID(one.Dataset), Version: moves, LastUpdated: millis(p.Now())}})
+			}
 		}
-		if pointer.Move > last {
-			txns = append(txns, action{Txn: &txn{AppID: appID(dataset), Version: pointer.Move, LastUpdated: millis(p.Now())}})
+		if len(rows) == 0 {
+			return nil, nil
 		}
-	}
-	slices.SortStableFunc(rows, func(a, b Publication) int {
-		return cmp.Or(a.MovedAt.Compare(b.MovedAt), cmp.Compare(a.Dataset, b.Dataset))
+		slices.SortStableFunc(rows, func(a, b Publication) int {
+			return cmp.Or(a.MovedAt.Compare(b.MovedAt), cmp.Compare(a.Dataset, b.Dataset))
+		})
+		add, err := p.storePublications(ctx, rows, run)
+		return append(actions, action{Add: add}), err
 	})
-	return rows, txns, nil
+}
+
+// newPublications returns the rows that the table lacks, and how many moves it has with them. The number
+// of a dataset's last row stands in its txn: rows are counted there, and looked at by nobody.
+func (p *Projector) newPublications(ctx context.Context, dataset string, last int64) ([]Publication, int64, error) {
+	pointer, _, err := state.Read[state.Pointer](ctx, p.Store, manifest.PointerKey(dataset))
+	if err != nil || pointer == nil {
+		return nil, 0, err
+	}
+	var rows []Publication
+	for _, m := range movesOf(pointer) {
+		if m.number <= last {
+			continue
+		}
+		row, err := publicationOf(ctx, p.Store, dataset, m)
+		if err != nil {
+			return nil, 0, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, pointer.Move, nil
 }
 
 func publicationOf(ctx context.Context, r bucket.Reader, dataset string, m move) (Publication, error) {

@@ -17,8 +17,9 @@ import (
 	"feedmirror/state"
 )
 
-// storePublications writes the file of one pass and returns how the log lists it.
-func (p *Projector) storePublications(ctx context.Context, rows []Publication, name string) (*addFile, error) {
+// storePublications writes the file of one pass and returns how the log lists it. Its name carries the
+// hash of its bytes: the same rows go to the same file, and others never do.
+func (p *Projector) storePublications(ctx context.Context, rows []Publication, run string) (*addFile, error) {
 	var body bytes.Buffer
 	writer := parquet.NewGenericWriter[Publication](&body, parquet.DataPageVersion(1), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("feedmirror", "1", "publications"))
 	if _, err := writer.Write(rows); err != nil {
@@ -28,13 +29,13 @@ func (p *Projector) storePublications(ctx context.Context, rows []Publication, n
 		return nil, fmt.Errorf("write publications: %w", err)
 	}
 	now := p.Now()
-	path := now.UTC().Format(time.DateOnly) + "/" + name + ".parquet"
-	size := int64(body.Len())
-	content := bucket.Content{Size: size, SHA256: manifest.SumBytes(body.Bytes()), Class: bucket.Data, Body: bytes.NewReader(body.Bytes())}
+	size, sum := int64(body.Len()), manifest.SumBytes(body.Bytes())
+	path := now.UTC().Format(time.DateOnly) + "/" + run + "-" + sum.String()[:16] + ".parquet"
+	content := bucket.Content{Size: size, SHA256: sum, Class: bucket.Data, Body: bytes.NewReader(body.Bytes())}
 	_, err := p.Store.Create(ctx, PublicationsRoot+path, content)
 	if fault.Is(err, fault.Exists) {
 		var same bool
-		if _, same, err = bucket.Holds(ctx, p.Store, PublicationsRoot+path, size, content.SHA256); err == nil && !same {
+		if _, same, err = bucket.Holds(ctx, p.Store, PublicationsRoot+path, size, sum); err == nil && !same {
 			err = fmt.Errorf("another file stands at %s", PublicationsRoot+path)
 		}
 	}

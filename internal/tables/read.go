@@ -259,7 +259,7 @@ func (l *logReader) checkMetaData(key string, m *metaData, said stamp) {
 // compareCheckpoint holds a checkpoint against the commits: engines read it in their place.
 func (l *logReader) compareCheckpoint(ctx context.Context, n int64) error {
 	key, said := l.log().checkpointKey(n), newContents()
-	broken, err := readCheckpoint(ctx, l.store, key, said)
+	broken, err := visitCheckpoint(ctx, l.store, key, func(row *checkpointRow) { said.apply([]action{row.action()}) })
 	switch {
 	case broken != nil:
 		l.problem("checkpoint", key, "it cannot be read: %v", broken)

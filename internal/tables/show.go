@@ -14,32 +14,38 @@ import (
 
 // Snapshot makes the table of a dataset's snapshot show the version that its pointer names.
 func (p *Projector) Snapshot(ctx context.Context, dataset string) (Outcome, error) {
-	root := SnapshotRoot(dataset)
-	return p.show(ctx, root, dataset, func(ctx context.Context) (*view, error) {
-		record, err := p.published(ctx, dataset)
-		if err != nil || record == nil {
-			return nil, err
-		}
-		return p.snapshotView(ctx, root, record)
+	return p.show(ctx, SnapshotRoot(dataset), dataset, func(ctx context.Context) (*view, error) {
+		return p.published(ctx, dataset, p.describeSnapshot)
 	})
 }
 
-// published returns the record that the dataset's pointer names; nil when nothing is published.
-func (p *Projector) published(ctx context.Context, dataset string) (*manifest.Record, error) {
+// Attachments makes the table of a dataset's attachments show those of the version that its pointer
+// names: none when it lists none.
+func (p *Projector) Attachments(ctx context.Context, dataset string) (Outcome, error) {
+	return p.show(ctx, AttachmentRoot(dataset), dataset+"_attachments", func(ctx context.Context) (*view, error) {
+		return p.published(ctx, dataset, p.describeAttachments)
+	})
+}
+
+// published returns the version that the dataset's pointer names; nil when nothing is published.
+func (p *Projector) published(ctx context.Context, dataset string, describe func(context.Context, *manifest.Record) (description, error)) (*view, error) {
 	pointer, _, err := state.Read[state.Pointer](ctx, p.Store, manifest.PointerKey(dataset))
 	if err != nil || pointer == nil {
 		return nil, err
 	}
-	committed, err := state.Recall(ctx, p.Store, dataset, pointer.Version)
-	if err != nil {
-		return nil, err
-	}
-	record := committed.Record()
-	return &record, nil
+	return &view{dataset: dataset, version: pointer.Version, record: pointer.Record.SHA256.String(), describe: func(ctx context.Context) (description, error) {
+		committed, err := state.Recall(ctx, p.Store, dataset, pointer.Version)
+		if err != nil {
+			return description{}, err
+		}
+		record := committed.Record()
+		return describe(ctx, &record)
+	}}, nil
 }
 
-func (p *Projector) snapshotView(ctx context.Context, root string, record *manifest.Record) (*view, error) {
-	shown := &view{dataset: record.Dataset, version: record.Version}
+func (p *Projector) describeSnapshot(ctx context.Context, record *manifest.Record) (description, error) {
+	var shown description
+	root := SnapshotRoot(record.Dataset)
 	var parts []parquetinfo.PartInfo
 	for _, part := range record.Files {
 		if part.Kind != manifest.KindSnapshot {
@@ -47,7 +53,7 @@ func (p *Projector) snapshotView(ctx context.Context, root string, record *manif
 		}
 		info, err := p.Footers.Footer(ctx, part)
 		if err != nil {
-			return nil, err
+			return shown, err
 		}
 		parts = append(parts, info)
 		if info.Err != nil {
@@ -55,15 +61,14 @@ func (p *Projector) snapshotView(ctx context.Context, root string, record *manif
 		}
 		one, err := fileOf(root, part, &info, record)
 		if err != nil {
-			return nil, err
+			return shown, err
 		}
 		shown.files = append(shown.files, one)
 	}
-	var unmappable *UnmappableError
 	columns, err := ColumnsOf(parts)
+	var unmappable *UnmappableError
 	if errors.As(err, &unmappable) {
-		shown.reason, shown.files = unmappable.Reason, nil
-		return shown, nil
+		return description{reason: unmappable.Reason}, nil
 	}
 	shown.columns = columns
 	return shown, err
@@ -81,35 +86,22 @@ func fileOf(root string, part manifest.RecordFile, info *parquetinfo.PartInfo, r
 	return file{path: path, size: part.Size, modified: record.CommittedAt, stats: stats}, nil
 }
 
-// Attachments makes the table of a dataset's attachments show those of the version that its pointer
-// names: none when it lists none.
-func (p *Projector) Attachments(ctx context.Context, dataset string) (Outcome, error) {
-	root := AttachmentRoot(dataset)
-	return p.show(ctx, root, dataset+"_attachments", func(ctx context.Context) (*view, error) {
-		record, err := p.published(ctx, dataset)
-		if err != nil || record == nil {
-			return nil, err
-		}
-		return p.attachmentView(ctx, root, record)
-	})
-}
-
-func (p *Projector) attachmentView(ctx context.Context, root string, record *manifest.Record) (*view, error) {
-	shown := &view{dataset: record.Dataset, version: record.Version, columns: attachmentColumns()}
+func (p *Projector) describeAttachments(ctx context.Context, record *manifest.Record) (description, error) {
+	shown := description{columns: attachmentColumns()}
 	index := record.Attachments.Index
 	if index == nil {
 		return shown, nil
 	}
 	info, err := p.Store.Stat(ctx, index.Key)
 	if err != nil {
-		return nil, err
+		return shown, err
 	}
 	if info.Size < 0 {
-		return nil, &fault.Error{Op: "project table", Object: index.Key, Side: fault.SideBucket, Kind: fault.Malformed, Err: errors.New("the store does not say its size")}
+		return shown, &fault.Error{Op: "project table", Object: index.Key, Side: fault.SideBucket, Kind: fault.Malformed, Err: errors.New("the store does not say its size")}
 	}
-	path, err := relativePath(root, index.Key)
+	path, err := relativePath(AttachmentRoot(record.Dataset), index.Key)
 	if err != nil {
-		return nil, err
+		return shown, err
 	}
 	shown.files = []file{{path: path, size: info.Size, modified: record.CommittedAt, stats: fmt.Sprintf(`{"numRecords":%d}`, record.Attachments.Count)}}
 	return shown, nil
