@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"regexp"
 	"testing"
@@ -63,6 +64,15 @@ func sumsFile(raw []byte) error {
 	return err
 }
 
+func jsonLines(raw []byte) error {
+	for line := range bytes.Lines(raw) {
+		if !json.Valid(line) {
+			return fmt.Errorf("no JSON: %s", line)
+		}
+	}
+	return nil
+}
+
 func anyFile([]byte) error { return nil }
 
 // TestEveryKindOfDocumentIsReadBack makes a bucket with every kind of key and reads each back by the
@@ -92,6 +102,8 @@ func TestEveryKindOfDocumentIsReadBack(t *testing.T) {
 		{"shard", regexp.MustCompile(`^_mirror/shards/\d+-of-\d+-[0-9a-f]{8}\.json$`), strictly[state.Shard], 0},
 		{"lease", regexp.MustCompile(`^_mirror/leases/[^/]+\.json$`), strictly[state.Lease], 0},
 		{"decision", regexp.MustCompile(`^_mirror/decisions/[^/]+/\d{8}T\d{6}\.\d{3}Z-.+\.json$`), strictly[state.Decision], 0},
+		{"table commit", regexp.MustCompile(`^((snapshot|attachment_index)/ploti_dataset_id=[^/]+|changes|publications)/_delta_log/\d{20}\.json$`), jsonLines, 0},
+		{"publications", regexp.MustCompile(`^publications/\d{4}-\d\d-\d\d/[^/]+-[0-9a-f]{16}\.parquet$`), parquetFile, 0},
 		{"run report", regexp.MustCompile(`^_mirror/runs/\d{8}T\d{6}Z-.+\.json$`), strictly[mirror.Report], 0},
 	}
 	w := everythingWorld(t)
