@@ -21,7 +21,7 @@ import (
 //  3. what every version names is read anew: a version that did not wait was claimed before,
 //  4. prune.json is narrowed to what goes for certain,
 //  5. pruned.json is put beside each record,
-//  6. the table of changes lists them no longer,
+//  6. tables list them no longer,
 //  7. files go, then attachments, then the manifests of uncommitted versions.
 //
 // Who takes over before 4 decides anew, and who was taken over fails at 4. Who takes over after it
@@ -178,8 +178,8 @@ func (p *pruner) notePruned(ctx context.Context, taken []state.PruneVersion) err
 	return nil
 }
 
-// unlist takes the versions that go off the table of changes. A damaged table stops nothing: engines do
-// not read it.
+// unlist takes the versions that go off the tables: those of the datasets follow their pointers, the
+// table of changes drops them. A damaged table stops nothing: engines do not read it.
 func (p *pruner) unlist(ctx context.Context, taken []state.PruneVersion) error {
 	var datasets []string
 	for _, v := range taken {
@@ -191,6 +191,15 @@ func (p *pruner) unlist(ctx context.Context, taken []state.PruneVersion) error {
 		return nil
 	}
 	p.Stage("writing tables")
+	for _, dataset := range datasets {
+		own, err := showOwn(ctx, p.Tables, dataset)
+		if err != nil {
+			return err
+		}
+		if own.damaged {
+			p.note(dataset, 0, "table-damaged", own.reason)
+		}
+	}
 	_, err := p.Tables.Unlist(ctx, datasets)
 	var damaged *tables.DamagedError
 	if errors.As(err, &damaged) {

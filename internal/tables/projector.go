@@ -44,6 +44,8 @@ type stamp struct {
 	Dataset string          `json:"ploti_dataset_id,omitempty"`
 	Version manifest.Number `json:"ploti_version,omitempty"`
 	Record  string          `json:"record_sha256,omitempty"` // of the version's record: it names the files
+	Move    int64           `json:"move,omitempty"`          // of the pointer, which led there
+	Reason  string          `json:"no_table,omitempty"`      // why the version is not shown
 	Columns string          `json:"columns_sha256"`
 	Table   string          `json:"table_id"`
 	Created int64           `json:"created"` // milliseconds since 1970
@@ -87,6 +89,7 @@ type view struct {
 	dataset string
 	version manifest.Number
 	record  string // sha256 of its record
+	move    int64  // of the pointer, which led there
 	// describe reads what the commit says of it. It is asked only when the table shows something else.
 	describe func(ctx context.Context) (description, error)
 }
@@ -113,7 +116,8 @@ func (p *Projector) show(ctx context.Context, root, name string, see func(ctx co
 			return nil, err
 		}
 		listed := addsOf(standing)
-		if len(listed) > 0 && before.Record == wanted.record {
+		if found.head >= 0 && before.Record == wanted.record && before.Move == wanted.move {
+			outcome.Reason = before.Reason
 			return nil, nil // the same record names the same files
 		}
 		described, err := wanted.describe(ctx)
@@ -151,7 +155,8 @@ func (l log) headOf(ctx context.Context, found listing) ([]action, stamp, error)
 	return standing, before, nil
 }
 
-// switchTo returns the commit that makes a table show what is wanted; none when it does already.
+// switchTo returns the commit that makes a table show what is wanted. Every move of the pointer is a
+// commit, also one to a version that the table shows: who computed another one before is refused by it.
 func (p *Projector) switchTo(found listing, before stamp, listed []*addFile, name string, wanted *view, described description) ([]action, error) {
 	if found.head < 0 && len(described.files) == 0 {
 		return nil, nil // no log before there is something to show
@@ -160,10 +165,8 @@ func (p *Projector) switchTo(found listing, before stamp, listed []*addFile, nam
 	if err != nil {
 		return nil, err
 	}
-	after.Dataset, after.Version, after.Record = wanted.dataset, wanted.version, wanted.record
-	if found.head >= 0 && after.Columns == before.Columns && sameFiles(listed, described.files) {
-		return nil, nil
-	}
+	after.Dataset, after.Version, after.Record, after.Move = wanted.dataset, wanted.version, wanted.record, wanted.move
+	after.Reason = described.reason
 	now := p.Now()
 	actions := []action{{CommitInfo: p.info(now, found.head < 0, after)}}
 	if found.head < 0 || after.NTZ != before.NTZ {
@@ -235,21 +238,4 @@ func addsOf(actions []action) []*addFile {
 		}
 	}
 	return list
-}
-
-// sameFiles compares the files that are listed with those that should be, never a version's number.
-func sameFiles(listed []*addFile, wanted []file) bool {
-	if len(listed) != len(wanted) {
-		return false
-	}
-	paths := map[string]int64{}
-	for _, one := range listed {
-		paths[one.Path] = one.Size
-	}
-	for i := range wanted {
-		if size, there := paths[wanted[i].path]; !there || size != wanted[i].size {
-			return false
-		}
-	}
-	return true
 }

@@ -33,14 +33,11 @@ func (p *Projector) storePublications(ctx context.Context, rows []Publication, r
 	path := now.UTC().Format(time.DateOnly) + "/" + run + "-" + sum.String()[:16] + ".parquet"
 	content := bucket.Content{Size: size, SHA256: sum, Class: bucket.Data, Body: bytes.NewReader(body.Bytes())}
 	_, err := p.Store.Create(ctx, PublicationsRoot+path, content)
-	if fault.Is(err, fault.Exists) {
-		var same bool
-		if _, same, err = bucket.Holds(ctx, p.Store, PublicationsRoot+path, size, sum); err == nil && !same {
-			err = fmt.Errorf("another file stands at %s", PublicationsRoot+path)
+	if err != nil { // its answer may be lost, or the file there already: what stands decides
+		_, same, lookErr := bucket.Holds(ctx, p.Store, PublicationsRoot+path, size, sum)
+		if lookErr != nil || !same {
+			return nil, errors.Join(err, lookErr)
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	info, err := parquetinfo.Inspect(bytes.NewReader(body.Bytes()), size)
 	if err != nil {

@@ -33,7 +33,7 @@ func (p *Projector) published(ctx context.Context, dataset string, describe func
 	if err != nil || pointer == nil {
 		return nil, err
 	}
-	return &view{dataset: dataset, version: pointer.Version, record: pointer.Record.SHA256.String(), describe: func(ctx context.Context) (description, error) {
+	return &view{dataset: dataset, version: pointer.Version, record: pointer.Record.SHA256.String(), move: pointer.Move, describe: func(ctx context.Context) (description, error) {
 		committed, err := state.Recall(ctx, p.Store, dataset, pointer.Version)
 		if err != nil {
 			return description{}, err
