@@ -21,6 +21,8 @@ SOAK ?= 10m
 ROWS ?=
 # Packages tested at once: servers and encoders use more than one core each.
 TEST_PARALLEL ?= 2
+# make test-readers READERS=DuckDB; all engines when empty
+READERS ?=
 # For one package, all its tests together.
 TEST_TIMEOUT ?= 20m
 # make test PKG=./internal/feed/...
@@ -32,7 +34,7 @@ OUT := .tools/out
 BUILD_FLAGS := -trimpath -buildvcs=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-.PHONY: help tools build demo test lint golangci-tool golangci vet race fuzz cover soak reliability acceptance clean
+.PHONY: help tools build demo test lint golangci-tool golangci vet race fuzz cover readers-tools test-readers soak reliability acceptance clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -78,6 +80,14 @@ cover: tools ## test with coverage; prints the total and writes .tools/out/cover
 	go test -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) -json -coverpkg=./... -coverprofile=$(OUT)/cover.out $(PKG) | $(OUT)/testcheck
 	go tool cover -func=$(OUT)/cover.out | tail -n 1
 	go tool cover -html=$(OUT)/cover.out -o $(OUT)/cover.html
+
+readers-tools:
+	@scripts/tools versitygw
+	scripts/readers-tools
+
+test-readers: readers-tools ## install pinned query engines and let them read what was mirrored (READERS=DuckDB for one)
+	@echo "go test -tags readers ./internal/readers"
+	go test -count=1 -tags readers -v -timeout 24m $(if $(READERS),-run '$(READERS)') ./internal/readers
 
 soak: tools ## let several processes work on one bucket for SOAK (default 10m) while every side fails at random
 	@FEEDMIRROR_LONG=1 FEEDMIRROR_SOAK=$(SOAK) go test -count=1 -v -timeout 24h -run '^TestSoak$$' ./internal/soak

@@ -74,11 +74,13 @@ func (duckDialect) comment() string { return "--" }
 
 func (duckDialect) notes() []string {
 	return []string{"Needs the delta extension, and httpfs for a cloud bucket.",
-		"Time travel: SELECT * FROM delta_scan('<location>', version => n)."}
+		"Time travel: SELECT * FROM delta_scan('<location>', version => n).",
+		"Geometries are WKB: ST_GeomFromWKB(geometry), of the spatial extension. Each session needs the SET below: without it DuckDB",
+		"takes them for its own type, which its delta extension cannot read."}
 }
 
 func (d duckDialect) begin() string {
-	text := "INSTALL delta;\nLOAD delta;\n"
+	text := "INSTALL delta;\nLOAD delta;\nSET enable_geoparquet_conversion = false;\n"
 	if d.Place.Scheme == "s3" {
 		text += "CREATE OR REPLACE SECRET ploti (TYPE s3, PROVIDER credential_chain, SCOPE " + literal("s3://"+d.Place.Bucket)
 		if d.Place.Region != "" {

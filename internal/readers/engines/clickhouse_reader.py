@@ -1,0 +1,41 @@
+"""ClickHouse as a library (chdb). It has one type for text and bytes: columns of bytes are asked for by hex()."""
+import chdb
+from chdb import session
+
+import asking
+
+
+class ClickHouse(asking.SQLEngine):
+    def __init__(self, task):
+        self.task = task
+        self.session = session.Session(task["scratch"])
+        self.statements = 0
+        for statement in statements(task["script"]):
+            self.session.query(statement)
+            self.statements += 1
+        self.about = "ClickHouse " + self.session.query("SELECT version()", "TabSeparated").bytes().decode().strip() + " (chdb " + chdb.__version__ + ")"
+
+    def query(self, text):
+        return chdb.to_arrowTable(self.session.query(text, "Arrow"))
+
+    def current(self, dataset):
+        return self.query(f"SELECT {columns(dataset)} FROM {self.name(dataset['table'])}")
+
+    def version(self, dataset, commit):
+        address = self.task["s3"]["endpoint"] + "/" + dataset["location"].removeprefix("s3://") + "/"
+        return self.query(f"SELECT {columns(dataset)} FROM deltaLake('{address}') SETTINGS delta_lake_snapshot_version = {commit}")
+
+
+def columns(dataset):
+    replaced = ", ".join(f"if(isNull({name}), NULL, '0x' || lower(hex({name}))) AS {name}" for name in dataset["binary"] or [])
+    return f"* REPLACE ({replaced})" if replaced else "*"
+
+
+def statements(script):
+    """Splits a script at semicolons that end a line."""
+    kept = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
+    return [one for one in (part.strip() for part in (kept + "\n").split(";\n")) if one]
+
+
+if __name__ == "__main__":
+    asking.main(ClickHouse)

@@ -1,0 +1,57 @@
+//go:build readers
+
+package readers_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"feedmirror/internal/testservers"
+)
+
+var (
+	servers = testservers.New()
+	// program is the path of the program under test; TestMain builds it.
+	program string
+	// workshop is a folder of this run: the program, and the buckets in folders.
+	workshop string
+	// seen counts what engines answered, over all tests.
+	seen = newTally()
+	// stories are told once each, whoever asks first.
+	stories = newShelf()
+)
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	var err error
+	if workshop, err = os.MkdirTemp("", "feedmirror-readers-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(workshop) //nolint:errcheck // a temporary folder
+	program = filepath.Join(workshop, "mirror")
+	// As the Makefile builds it, so that both share one build cache.
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X main.version=0.0.0-readers", "-o", program, "feedmirror/cmd/mirror")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+		return 1
+	}
+	code := servers.Run(m)
+	seen.print(os.Stdout)
+	// With -run one engine is asked alone; a whole run must have heard all of them.
+	if chosen := flag.Lookup("test.run"); code == 0 && chosen.Value.String() == "" {
+		for _, missing := range seen.missing() {
+			fmt.Fprintf(os.Stderr, "nobody answered: %s\n", missing)
+			code = 1
+		}
+	}
+	return code
+}
