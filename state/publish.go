@@ -313,3 +313,6 @@ func (p *Pointer) HighestPublished() manifest.Number {
 	}
 	return highest
 }
+
+// Forgets reports whether the pointer moved more often than it remembers.
+func (p *Pointer) Forgets() bool { return len(p.Left) >= maxDepartures }

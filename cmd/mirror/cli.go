@@ -19,20 +19,21 @@ import (
 
 // commands are what mirror can do. Each has its own file.
 type commands struct {
-	Sync        syncCommand        `cmd:"" help:"Make one pass: copy every released version that the bucket lacks, verify it, move the pointers."`
-	Plan        planCommand        `cmd:"" help:"Show what sync would do now and what it would cost. Writes nothing."`
-	Status      statusCommand      `cmd:"" help:"Show each dataset at a glance: what is published, how far behind, what waits for a person."`
-	Verify      verifyCommand      `cmd:"" help:"Audit the bucket, which needs neither the feed nor anybody's word, and repair it if told to."`
-	Route       routeCommand       `cmd:"" help:"Print what a consumer at a version must apply, reload or rewrite to reach the published one."`
-	Ddl         ddlCommand         `cmd:"" name:"ddl" help:"Print the statements that make tables over this bucket in a query engine."`
-	Approve     approveCommand     `cmd:"" help:"Accept what holds a dataset back, and move its pointer."`
-	Rollback    rollbackCommand    `cmd:"" help:"Move a dataset's readers back to an earlier version, until approve."`
-	Acknowledge acknowledgeCommand `cmd:"" help:"Take note of a finding of verify: it stays visible and decides no exit code until its facts change."`
-	Retire      retireCommand      `cmd:"" help:"Stop mirroring a dataset; what is mirrored stays."`
-	Prune       pruneCommand       `cmd:"" help:"Show what no rule keeps and nobody needs any more; with --apply, delete it."`
-	Doctor      doctorCommand      `cmd:"" help:"Find out whether a bucket keeps the promises that a mirror rests on."`
-	Demo        demoCommand        `cmd:"" help:"See it work: a simulated feed, a folder, no key, no cloud."`
-	Version     versionCommand     `cmd:"" help:"Print the version."`
+	Sync          syncCommand          `cmd:"" help:"Make one pass: copy every released version that the bucket lacks, verify it, move the pointers."`
+	Plan          planCommand          `cmd:"" help:"Show what sync would do now and what it would cost. Writes nothing."`
+	Status        statusCommand        `cmd:"" help:"Show each dataset at a glance: what is published, how far behind, what waits for a person."`
+	Verify        verifyCommand        `cmd:"" help:"Audit the bucket, which needs neither the feed nor anybody's word, and repair it if told to."`
+	Route         routeCommand         `cmd:"" help:"Print what a consumer at a version must apply, reload or rewrite to reach the published one."`
+	Ddl           ddlCommand           `cmd:"" name:"ddl" help:"Print the statements that make tables over this bucket in a query engine."`
+	PublishTables publishTablesCommand `cmd:"" name:"publish-tables" help:"Bring the tables that query engines read up to date with the pointers, or write damaged ones anew."`
+	Approve       approveCommand       `cmd:"" help:"Accept what holds a dataset back, and move its pointer."`
+	Rollback      rollbackCommand      `cmd:"" help:"Move a dataset's readers back to an earlier version, until approve."`
+	Acknowledge   acknowledgeCommand   `cmd:"" help:"Take note of a finding of verify: it stays visible and decides no exit code until its facts change."`
+	Retire        retireCommand        `cmd:"" help:"Stop mirroring a dataset; what is mirrored stays."`
+	Prune         pruneCommand         `cmd:"" help:"Show what no rule keeps and nobody needs any more; with --apply, delete it."`
+	Doctor        doctorCommand        `cmd:"" help:"Find out whether a bucket keeps the promises that a mirror rests on."`
+	Demo          demoCommand          `cmd:"" help:"See it work: a simulated feed, a folder, no key, no cloud."`
+	Version       versionCommand       `cmd:"" help:"Print the version."`
 }
 
 const description = `Mirror the versions of a Ploti Data Feed into your own bucket, verified, with a pointer that moves last.

@@ -87,6 +87,7 @@ type auditor struct {
 	collector
 	owed        map[string]bool // datasets that some shard still owes
 	attachments digestTable
+	shared      sharedLogs
 	queue       queue        // what the ledger lets wait until the stalest is known
 	indexes     []namedIndex // in the order of the audit
 	loose       map[Kind]*looseAttachments
@@ -99,10 +100,14 @@ func (a *auditor) run(ctx context.Context) error {
 	if err := a.documents(ctx); err != nil {
 		return err
 	}
+	if err := a.readSharedLogs(ctx); err != nil {
+		return err
+	}
 	datasets, err := a.datasets(ctx)
 	if err != nil {
 		return err
 	}
+	a.foreignInShared(datasets)
 	for _, dataset := range datasets {
 		if err := a.dataset(ctx, dataset); err != nil {
 			return fmt.Errorf("audit %s: %w", dataset, err)

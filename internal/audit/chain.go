@@ -25,7 +25,7 @@ func (a *auditor) dataset(ctx context.Context, dataset string) error {
 	a.Stage(dataset)
 	// The pointer comes first: a pass that publishes meanwhile put the record before it, so that what
 	// the pointer names is in the listing.
-	pointer, err := a.readPointer(ctx, dataset)
+	pointer, known, err := a.readPointer(ctx, dataset)
 	if err != nil {
 		return err
 	}
@@ -42,6 +42,11 @@ func (a *auditor) dataset(ctx context.Context, dataset string) error {
 		}
 	}
 	a.unlinked(dataset, versions)
+	if known {
+		if err := a.logs(ctx, dataset, pointer, versions); err != nil {
+			return err
+		}
+	}
 	if a.Level.includes(LevelInventory) {
 		return a.inventory(ctx, dataset, versions)
 	}
@@ -223,14 +228,14 @@ func (a *auditor) unlinked(dataset string, versions []*version) {
 	}
 }
 
-// readPointer returns current/<dataset>.json, nil when there is none or it cannot be used.
-func (a *auditor) readPointer(ctx context.Context, dataset string) (*state.Pointer, error) {
+// readPointer returns current/<dataset>.json, nil when there is none. One that cannot be used is told, and
+// not known.
+func (a *auditor) readPointer(ctx context.Context, dataset string) (pointer *state.Pointer, known bool, err error) {
 	key := manifest.PointerKey(dataset)
-	pointer, err := readDocument[state.Pointer](ctx, a.Reader, key)
-	if err != nil {
-		return nil, a.tell(ctx, KindPointer, key, dataset, 0, err)
+	if pointer, err = readDocument[state.Pointer](ctx, a.Reader, key); err != nil {
+		return nil, false, a.tell(ctx, KindPointer, key, dataset, 0, err)
 	}
-	return pointer, nil
+	return pointer, true, nil
 }
 
 // pointer checks that a pointer leads to a whole version. One that moved meanwhile is not judged: what
@@ -240,7 +245,7 @@ func (a *auditor) pointer(ctx context.Context, dataset string, pointer *state.Po
 	if problem.code == "" {
 		return nil
 	}
-	again, err := a.readPointer(ctx, dataset)
+	again, _, err := a.readPointer(ctx, dataset)
 	if err != nil || again == nil {
 		return err
 	}

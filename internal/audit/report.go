@@ -59,6 +59,11 @@ const (
 	KindNotMirrored     Kind = "not-mirrored"    // a version that the feed has and the bucket has no record of
 	KindWithdrawnRecord Kind = "withdrawn"       // the feed released the version again
 	KindDoubt           Kind = "doubt"           // content that contradicts the feed's own facts
+	KindTable           Kind = "table"           // a table's log that engines trip over, or that misleads them
+	KindTableBehind     Kind = "table-behind"    // a table that does not show yet what is published
+	KindNoTable         Kind = "no-table"        // a version that no table can show
+	KindMisread         Kind = "misread"         // a file that engines read with a table, and that no record names
+	KindColumns         Kind = "columns"         // columns that some engines cannot tell apart, or find in another order
 )
 
 // Finding is something that is wrong, or worth knowing.
@@ -95,6 +100,7 @@ func identify(f Finding) Finding {
 
 // Checked counts what was looked at, and found good or bad.
 type Checked struct {
+	Tables      int64 `json:"tables"` // logs of Delta tables, each read from its first commit on
 	Datasets    int64 `json:"datasets"`
 	Records     int64 `json:"records"`
 	Objects     int64 `json:"objects"`     // distinct keys

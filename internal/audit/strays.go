@@ -10,8 +10,8 @@ import (
 	"feedmirror/manifest"
 )
 
-// tables are the top-level prefixes that hold one folder a dataset.
-var tables = [...]string{"snapshot/", "changes/", "id_map/", "attachment_index/"}
+// tableFolders are the top-level prefixes that hold one folder a dataset.
+var tableFolders = [...]string{"snapshot/", "changes/", "id_map/", "attachment_index/"}
 
 // maxStrays bounds the notes about keys at the top level that no mirror writes.
 const maxStrays = 100
@@ -19,7 +19,7 @@ const maxStrays = 100
 // strays notes what belongs to no version of any dataset: folders of datasets that the bucket has no
 // document of, and keys at the top level that no mirror writes. It costs one short listing a folder.
 func (a *auditor) strays(ctx context.Context, datasets []string) error {
-	for _, table := range tables {
+	for _, table := range tableFolders {
 		if err := a.strayDatasets(ctx, table, datasets); err != nil {
 			return err
 		}

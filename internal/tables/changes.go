@@ -226,6 +226,9 @@ func (p *Projector) changesFiles(ctx context.Context, dataset string, n manifest
 	return adds, "", nil
 }
 
+// Unlistable says why the table of changes cannot list a file, by its footer; empty when it can.
+func Unlistable(info *parquetinfo.PartInfo) string { return envelopeDiffers(info) }
+
 // envelopeDiffers says how a file's envelope columns differ from the table's: an engine would fail in
 // the middle of a query over all datasets. A column that is absent reads as null.
 func envelopeDiffers(info *parquetinfo.PartInfo) string {

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -136,4 +137,15 @@ func hasNTZ(t *Type) bool {
 		return needsNTZ(t.Columns)
 	}
 	return false
+}
+
+// WhyNot says why parts of one version cannot be shown as a table; empty when they can.
+func WhyNot(parts []parquetinfo.PartInfo) (string, error) {
+	var unmappable *UnmappableError
+	switch _, err := ColumnsOf(parts); {
+	case errors.As(err, &unmappable):
+		return unmappable.Reason, nil
+	default:
+		return "", err
+	}
 }

@@ -123,9 +123,13 @@ func publicationOf(ctx context.Context, r bucket.Reader, dataset string, m move)
 	if err != nil {
 		return Publication{}, err
 	}
-	record := committed.Record()
+	return rowOf(committed.Record(), m), nil
+}
+
+// rowOf returns the row of a move to the version of a record.
+func rowOf(record manifest.Record, m move) Publication {
 	row := Publication{
-		Dataset: dataset, Version: int64(m.version), Move: m.number, PublishedAt: record.PublishedAt.UTC(), MovedAt: m.at.UTC(),
+		Dataset: record.Dataset, Version: int64(m.version), Move: m.number, PublishedAt: record.PublishedAt.UTC(), MovedAt: m.at.UTC(),
 		SchemaVersion: record.SchemaVersion.String(), ResyncRequired: record.ResyncRequired, RecordIDsChanged: record.RecordIDsChanged,
 		Changes: string(record.Changes), Action: string(m.by),
 	}
@@ -137,5 +141,5 @@ func publicationOf(ctx context.Context, r bucket.Reader, dataset string, m move)
 		reason := string(record.Gap.Reason)
 		row.Gap = &reason
 	}
-	return row, nil
+	return row
 }

@@ -93,15 +93,16 @@ func ReadPublications(ctx context.Context, r bucket.Reader, key string) (rows []
 	return rows, nil
 }
 
-// PublicationsOf returns the moves that a pointer remembers, oldest first, as the table tells them.
-func PublicationsOf(ctx context.Context, r bucket.Reader, pointer *state.Pointer) ([]Publication, error) {
+// PublicationsOf returns the moves that a pointer remembers, oldest first, as the table tells them. recall
+// returns the record of a version.
+func PublicationsOf(pointer *state.Pointer, recall func(manifest.Number) (manifest.Record, error)) ([]Publication, error) {
 	var rows []Publication
 	for _, m := range movesOf(pointer) {
-		row, err := publicationOf(ctx, r, pointer.Dataset, m)
+		record, err := recall(m.version)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row)
+		rows = append(rows, rowOf(record, m))
 	}
 	return rows, nil
 }

@@ -19,7 +19,9 @@ import (
 // the mirror's own shortcuts say.
 type Reading struct {
 	Root string
-	Head int64 // number of the newest commit that was read; -1 when there is no log
+	Head int64 // number of the newest commit that was read; -1 when there is none
+	// Whole tells that every commit could be read: else Files and Reached are those of an old one.
+	Whole bool
 	// Files are what the head lists, in the order of their keys.
 	Files []Listed
 	// Reached is how far the log says it got, by dataset: a version, in publications a number of a move.
@@ -48,6 +50,8 @@ type State struct {
 	Key     string          // of the commit
 	Dataset string          // that the commit is about; empty in logs of several datasets
 	Version manifest.Number // that the commit says it shows
+	Record  string          // sha256 of that version's record, by the commit; empty where it does not say
+	Move    int64           // of the pointer, which led there, by the commit; zero where it does not say
 	reader  *logReader
 }
 
@@ -75,7 +79,7 @@ func Read(ctx context.Context, r bucket.Reader, root string, visit func(State)) 
 	}
 	l.found.Files = l.listed()
 	for id, t := range l.now.txns {
-		if dataset, ours := strings.CutPrefix(id, appID("")); ours {
+		if dataset, ours := strings.CutPrefix(id, appID("")); ours && manifest.CheckDataset(dataset) == nil { // the count of records has an id of its own
 			l.found.Reached[dataset] = t.Version
 		}
 	}
@@ -142,18 +146,18 @@ func (l *logReader) list(ctx context.Context) error {
 
 // readAll applies the commits in order, up to the first that engines could not read.
 func (l *logReader) readAll(ctx context.Context) error {
-	whole := true
+	l.found.Whole = true
 	for at, n := range l.commits {
 		if n != int64(at) {
 			l.problem("gap", l.log().commitKey(n), "commit %d is missing: engines refuse the log or read it wrongly", at)
-			whole = false
+			l.found.Whole = false
 			break
 		}
 		applied, err := l.readOne(ctx, n)
 		if err != nil {
 			return err
 		}
-		if whole = applied; !whole {
+		if l.found.Whole = applied; !applied {
 			break
 		}
 		l.found.Head = n
@@ -164,7 +168,7 @@ func (l *logReader) readAll(ctx context.Context) error {
 		}
 	}
 	for _, n := range l.checkpoints {
-		if whole && n > l.found.Head {
+		if l.found.Whole && n > l.found.Head {
 			l.problem("checkpoint", l.log().checkpointKey(n), "it is ahead of the newest commit, %d", l.found.Head)
 		}
 	}
@@ -198,7 +202,7 @@ func (l *logReader) readOne(ctx context.Context, n int64) (bool, error) {
 	l.checkActions(key, n, actions, said)
 	l.now.apply(actions)
 	if l.visit != nil && err == nil {
-		l.visit(State{Key: key, Dataset: said.Dataset, Version: said.Version, reader: l})
+		l.visit(State{Key: key, Dataset: said.Dataset, Version: said.Version, Record: said.Record, Move: said.Move, reader: l})
 	}
 	return true, nil
 }
