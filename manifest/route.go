@@ -13,13 +13,22 @@ type RouteVersion struct {
 	Changes          ChangesState
 	ResyncRequired   bool
 	RecordIDsChanged bool
+	Doubtful         bool // its content contradicts the feed's own facts
 	Pruned           bool // its files are deleted
 }
 
-// RouteVersionOf returns what a route needs of a record.
+// RouteVersionOf returns what a route needs of a record. Changes of no rows are none.
 func RouteVersionOf(record Record, pruned bool) RouteVersion {
-	return RouteVersion{Number: record.Version, Previous: record.PreviousVersion, Schema: record.SchemaVersion, Changes: record.Changes,
-		ResyncRequired: record.ResyncRequired, RecordIDsChanged: record.RecordIDsChanged, Pruned: pruned}
+	v := RouteVersion{Number: record.Version, Previous: record.PreviousVersion, Schema: record.SchemaVersion, Changes: record.Changes,
+		ResyncRequired: record.ResyncRequired, RecordIDsChanged: record.RecordIDsChanged, Doubtful: len(record.Doubts) > 0, Pruned: pruned}
+	if v.Changes == ChangesPresent && !slices.ContainsFunc(record.Files, hasChanges) {
+		v.Changes = ChangesEmpty
+	}
+	return v
+}
+
+func hasChanges(file RecordFile) bool {
+	return file.Kind == KindChanges && (file.Rows == nil || *file.Rows > 0)
 }
 
 // Route is the shortest correct way for a consumer who holds one version of a dataset to another one
@@ -29,6 +38,9 @@ type Route struct {
 	From, To Number
 	// Rewrite are the versions whose id maps replace ids, lowest first.
 	Rewrite []Number
+	// RewriteBack are the versions whose id maps replace ids the other way round, highest first, for a
+	// consumer who goes back.
+	RewriteBack []Number
 	// Reload is the version whose snapshot replaces everything; zero when changes lead all the way.
 	Reload Number
 	Reason string // why it must be reloaded
@@ -39,7 +51,7 @@ type Route struct {
 	// Fill are the versions on the way that added columns: records that did not change have null there
 	// until the consumer reloads, which is optional.
 	Fill []Number
-	// Unmapped tells that some id map on the way cannot be had: ids kept elsewhere may lead nowhere.
+	// Unmapped tells that some id map on the way may be missing: ids kept elsewhere may lead nowhere.
 	Unmapped bool
 }
 
@@ -55,7 +67,7 @@ func PlanRoute(versions []RouteVersion, from, to Number) (route Route, found boo
 		return route, true
 	}
 	if from > to {
-		route.Reload, route.Reason, route.Unmapped = to, "it goes back, and changes only lead forward", mapsBetween(versions, to, from)
+		route.back(versions, target)
 		return route, true
 	}
 	way, whole := walkBack(versions, from, target)
@@ -77,6 +89,30 @@ func PlanRoute(versions []RouteVersion, from, to Number) (route Route, found boo
 		route.Reload, route.Apply, route.Empty, route.Fill = to, nil, nil, nil
 	}
 	return route, true
+}
+
+// back fills in the way of a consumer whose version lies behind the target: the rows are reloaded, and
+// ids that were carried forward by a map are carried back by it.
+func (r *Route) back(versions []RouteVersion, to RouteVersion) {
+	r.Reload, r.Reason = to.Number, "it goes back, and changes only lead forward"
+	from, known := findRoute(versions, r.From)
+	if !known {
+		r.Unmapped = true
+		return
+	}
+	way, whole := walkBack(versions, to.Number, from)
+	if !whole {
+		r.Unmapped = true
+		return
+	}
+	for _, v := range slices.Backward(way) {
+		if v.RecordIDsChanged {
+			r.Unmapped = r.Unmapped || v.Pruned || v.Doubtful
+			if !v.Pruned {
+				r.RewriteBack = append(r.RewriteBack, v.Number)
+			}
+		}
+	}
 }
 
 // walkBack follows previousVersion from a version down to the consumer's, and returns the versions
@@ -102,9 +138,8 @@ func walkBack(versions []RouteVersion, from Number, to RouteVersion) (way []Rout
 // step adds one version of the way.
 func (r *Route) step(v RouteVersion) {
 	if v.RecordIDsChanged {
-		if v.Pruned {
-			r.Unmapped = true
-		} else {
+		r.Unmapped = r.Unmapped || v.Pruned || v.Doubtful
+		if !v.Pruned {
 			r.Rewrite = append(r.Rewrite, v.Number)
 		}
 	}
@@ -118,6 +153,8 @@ func (r *Route) step(v RouteVersion) {
 		reload(fmt.Sprintf("version %d replaced record ids", v.Number))
 	case v.ResyncRequired:
 		reload(fmt.Sprintf("version %d has no changes to apply: the feed asks for a reload", v.Number))
+	case v.Doubtful:
+		reload(fmt.Sprintf("the content of version %d contradicts the feed's own facts", v.Number))
 	case v.Changes == ChangesExpired:
 		reload(fmt.Sprintf("the changes of version %d had left the feed before they were mirrored", v.Number))
 	case v.Changes == ChangesNotApplicable:
@@ -137,8 +174,4 @@ func findRoute(versions []RouteVersion, n Number) (RouteVersion, bool) {
 		return RouteVersion{}, false
 	}
 	return versions[at], true
-}
-
-func mapsBetween(versions []RouteVersion, low, high Number) bool {
-	return slices.ContainsFunc(versions, func(v RouteVersion) bool { return v.Number > low && v.Number <= high && v.RecordIDsChanged })
 }

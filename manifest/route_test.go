@@ -57,7 +57,15 @@ func TestTheShortestCorrectWay(t *testing.T) {
 		{"the rebuild of a withdrawn version", []RouteVersion{present(41, 0), present(42, 41), reload(44, 42)}, 42, 44,
 			Route{Reload: 44, Reason: "version 44 has no changes to apply: the feed asks for a reload"}},
 		{"back", []RouteVersion{present(41, 0), present(42, 41)}, 42, 41, Route{Reload: 41, Reason: "it goes back, and changes only lead forward"}},
-		{"back over replaced ids", []RouteVersion{present(41, 0), ids(42, 41)}, 42, 41, Route{Reload: 41, Reason: "it goes back, and changes only lead forward", Unmapped: true}},
+		{"back over replaced ids", []RouteVersion{present(41, 0), ids(42, 41), present(43, 42), ids(44, 43)}, 44, 41,
+			Route{RewriteBack: []Number{44, 42}, Reload: 41, Reason: "it goes back, and changes only lead forward"}},
+		{"back over an id map that was pruned", []RouteVersion{present(41, 0), with(ids(42, 41), pruned), ids(43, 42)}, 43, 41,
+			Route{RewriteBack: []Number{43}, Reload: 41, Reason: "it goes back, and changes only lead forward", Unmapped: true}},
+		{"back from a version that does not stand on the target", []RouteVersion{present(41, 0), present(42, 41), present(43, 41)}, 43, 42,
+			Route{Reload: 42, Reason: "it goes back, and changes only lead forward", Unmapped: true}},
+		{"back from a version that is not here", []RouteVersion{present(41, 0)}, 50, 41, Route{Reload: 41, Reason: "it goes back, and changes only lead forward", Unmapped: true}},
+		{"over a version in doubt", []RouteVersion{present(41, 0), with(present(42, 41), func(v *RouteVersion) { v.Doubtful = true }), present(43, 42)}, 41, 43,
+			Route{Reload: 43, Reason: "the content of version 42 contradicts the feed's own facts"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, found := PlanRoute(c.versions, c.from, c.to)

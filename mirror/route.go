@@ -21,9 +21,10 @@ type RouteReport struct {
 
 // The things to do at a step.
 const (
-	RouteReload  = "reload"      // replace all rows with this snapshot
-	RouteApply   = "apply"       // upserts and deletes, by _ploti_record_id
-	RouteRewrite = "rewrite-ids" // ids that the consumer keeps elsewhere, by this id map
+	RouteReload      = "reload"           // replace all rows with this snapshot
+	RouteApply       = "apply"            // upserts and deletes, by _ploti_record_id
+	RouteRewrite     = "rewrite-ids"      // ids that the consumer keeps elsewhere, by this id map: previous to new
+	RouteRewriteBack = "rewrite-ids-back" // the same from new to previous
 )
 
 // RouteStep is one thing to do, with the files to do it with.
@@ -101,6 +102,9 @@ func (r *RouteReport) fill(route manifest.Route, records map[manifest.Number]man
 	for _, n := range route.Rewrite {
 		step(RouteRewrite, n, manifest.KindIDMap, "")
 	}
+	for _, n := range route.RewriteBack {
+		step(RouteRewriteBack, n, manifest.KindIDMap, "")
+	}
 	for _, n := range route.Apply {
 		step(RouteApply, n, manifest.KindChanges, "")
 	}
@@ -111,6 +115,6 @@ func (r *RouteReport) fill(route manifest.Route, records map[manifest.Number]man
 		r.Notes = append(r.Notes, fmt.Sprintf("version %d added columns: rows that did not change have null there until you reload from a snapshot, which is optional", n))
 	}
 	if route.Unmapped {
-		r.Notes = append(r.Notes, "an id map on the way cannot be had: ids that you keep elsewhere may lead nowhere")
+		r.Notes = append(r.Notes, "not every id map of the way is here: ids that you keep elsewhere may lead nowhere")
 	}
 }

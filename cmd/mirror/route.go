@@ -64,6 +64,8 @@ func printRoute(env environment, report mirror.RouteReport) {
 			fmt.Fprintf(env.out, "  apply the changes of %d\n", step.Version)
 		case mirror.RouteRewrite:
 			fmt.Fprintf(env.out, "  rewrite ids that you keep elsewhere with the map of %d\n", step.Version)
+		case mirror.RouteRewriteBack:
+			fmt.Fprintf(env.out, "  rewrite ids that you keep elsewhere with the map of %d, from new to previous\n", step.Version)
 		}
 		for _, file := range step.Files {
 			fmt.Fprintf(env.out, "    %s  %s\n", file.SHA256, file.Key)
