@@ -4,35 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
-	"strings"
+
+	"feedmirror/internal/parquetinfo"
 )
-
-// Kind is what a finding is about.
-type Kind string
-
-// The kinds of findings.
-const (
-	KindUnreadable Kind = "rows-unreadable" // a file's contents cannot be decoded
-	KindRowCount   Kind = "rows-count"      // another number of rows than the feed says
-	KindEnvelope   Kind = "rows-envelope"   // an envelope column is wrong
-	KindRecordID   Kind = "rows-record-id"  // null, or not unique
-	KindCounts     Kind = "rows-counts"     // the changes are not as many as the feed's counts
-	KindIDMap      Kind = "rows-id-map"     // the id map names records that are not there, or one twice
-	KindReplay     Kind = "rows-replay"     // the changes do not lead from the previous snapshot to this one
-)
-
-// maxNamed is how many record ids a finding names.
-const maxNamed = 20
-
-// Finding is one thing that is wrong with the contents of a version.
-type Finding struct {
-	Kind    Kind
-	Detail  string
-	Rows    int64    // how many rows it is about; 0 where that says nothing
-	IDs     []string // record ids, the first twenty
-	Columns []string
-}
 
 // Counts are the feed's counts of a version's changes.
 type Counts struct{ Added, Changed, Removed int64 }
@@ -44,129 +21,267 @@ type Input struct {
 	Previous  *Snapshot
 	NoReplay  string
 	Changes   []Part
-	Counts    *Counts
+	Counts    *Counts // nil: the feed gives none, or the changes are not held
 	IDMap     []Part
 	IDMapFrom *Snapshot // the previous snapshot, for the id map alone; nil where it is not held
+	// Schema is schema.json; nil: columns and types are not checked.
+	Schema []byte
 }
 
 // Options bound an audit.
 type Options struct {
 	// Memory is how many bytes of reduced rows are kept in memory; what is more goes to files.
 	Memory int64
-	Folder string // for temporary files
+	Folder string // for temporary files; they have no name in it once they are open
 }
 
 // Result is what an audit of a version's rows found.
 type Result struct {
-	Rows     int64
+	Rows     int64 // of the snapshot
+	Changes  int64 // rows of the changes
 	Form     VersionForm
 	Findings []Finding
 	// Replayed tells that the changes were replayed; else NoReplay says why not.
 	Replayed   bool
 	NoReplay   string
+	NotChecked []string // what else was not checked, and why
 	Compared   []string // columns that the replay compared
 	Partitions int
+	Spilled    int64 // bytes of reduced rows that went to files
 }
 
 // auditor is one audit.
 type auditor struct {
 	Options
-	ctx        context.Context
-	hash       hasher
+	ctx    context.Context
+	hash   hasher
+	result *Result
+	sound  map[*os.File]bool                 // files whose pages were checked
+	infos  map[*os.File]parquetinfo.PartInfo // footers
+	own    map[string]bool                   // the dataset's own columns by the first part of the snapshot
+
 	partitions int
-	result     *Result
 }
 
 func (a *auditor) alive() error { return context.Cause(a.ctx) }
 
 func (a *auditor) find(f Finding) { a.result.Findings = append(a.result.Findings, f) }
 
+func (a *auditor) skip(format string, args ...any) {
+	a.result.NotChecked = append(a.result.NotChecked, fmt.Sprintf(format, args...))
+}
+
+func (a *auditor) scan(id string) *scan { return &scan{auditor: a, id: id} }
+
 // Check audits the rows of one version. An error is one of the machine or of ctx; what is wrong with the
 // files is a finding.
 func Check(ctx context.Context, in Input, o Options) (result Result, err error) {
-	rows := in.Snapshot.Rows
-	if in.Previous != nil {
-		rows += in.Previous.Rows
+	result = Result{NoReplay: in.NoReplay}
+	a := &auditor{Options: o, ctx: ctx, hash: newHasher(), result: &result, sound: map[*os.File]bool{}, infos: map[*os.File]parquetinfo.PartInfo{}}
+	if !a.inspect(TableSnapshot, in.Snapshot.Parts) {
+		result.NoReplay = noReplay(in.NoReplay, "the snapshot cannot be read")
+		a.skip("everything but the footers: the snapshot cannot be read")
+		return result, nil
 	}
-	if in.Counts != nil {
-		rows += in.Counts.Added + in.Counts.Changed + in.Counts.Removed
+	if !a.inspect(TableChanges, in.Changes) {
+		in.Changes, in.Counts, in.Previous, in.NoReplay = nil, nil, nil, noReplay(in.NoReplay, "the changes cannot be read")
 	}
-	a := &auditor{Options: o, ctx: ctx, hash: newHasher(), partitions: partitionsFor(rows, o.Memory), result: &result}
-	result = Result{NoReplay: in.NoReplay, Partitions: a.partitions}
-	columns, err := a.columns(in)
-	if err != nil {
-		return result, err
+	if !a.inspect(TableIDMap, in.IDMap) {
+		in.IDMap = nil
 	}
-	if len(result.Findings) > 0 {
-		return result, nil // a first part that cannot be read
+	if in.Previous != nil && !a.readable(in.Previous.Parts) {
+		in.Previous, in.NoReplay = nil, "the previous snapshot cannot be read; its own version tells more"
 	}
-	compared := func(column string) bool { return columns[column] }
-	this, err := a.readSnapshot(in.Snapshot, compared)
-	if this != nil {
-		defer func() { err = errors.Join(err, this.heap.close()) }()
+	if in.IDMapFrom != nil && !a.readable(in.IDMapFrom.Parts) {
+		in.IDMapFrom = nil
 	}
-	if err != nil {
-		return result, a.unreadable(err)
-	}
-	result.Rows, result.Form = this.rows, this.envelope.form()
-	a.snapshot(in.Snapshot, this)
-	if err := a.unique(in.Snapshot, this); err != nil {
-		return result, err
-	}
-	if in.Previous != nil {
-		err = a.replay(in, this, columns)
-	} else {
-		err = a.changesAlone(in)
-	}
-	if err != nil {
-		return result, err
-	}
-	return result, a.idMap(in)
+	result.NoReplay = in.NoReplay
+	a.partitions = partitionsFor(a.rowsOf(in), o.Memory)
+	result.Partitions = a.partitions
+	a.shape(in)
+	return result, a.contents(in)
 }
 
-// unreadable makes a finding of an error about a file's contents; other errors stay errors.
-func (a *auditor) unreadable(err error) error {
+// noReplay returns the reason that was given before, or else this one.
+func noReplay(given, reason string) string {
+	if given != "" {
+		return given
+	}
+	return reason
+}
+
+// inspect reads the footers of a table; false: one cannot be read, which was told.
+func (a *auditor) inspect(table Table, parts []Part) bool {
+	whole := true
+	for _, part := range parts {
+		if _, known := a.infos[part.File]; known {
+			continue
+		}
+		info, err := parquetinfo.Inspect(part.File, part.Size)
+		if err != nil {
+			whole = false
+			a.find(Finding{Kind: KindUnreadable, Code: part.Name, Table: table, Part: part.Name, Detail: fmt.Sprintf("%s: %v", part.Name, err)})
+			continue
+		}
+		a.infos[part.File] = info
+	}
+	return whole
+}
+
+// readable reads the footers of another version's snapshot: what is wrong with it is told there.
+func (a *auditor) readable(parts []Part) bool {
+	for _, part := range parts {
+		if _, known := a.infos[part.File]; known {
+			continue
+		}
+		info, err := parquetinfo.Inspect(part.File, part.Size)
+		if err != nil {
+			return false
+		}
+		a.infos[part.File] = info
+	}
+	return true
+}
+
+// rowsOf returns how many rows are reduced at the same time at most, by the footers.
+func (a *auditor) rowsOf(in Input) int64 {
+	rows := int64(0)
+	count := func(parts []Part) int64 {
+		sum := int64(0)
+		for _, part := range parts {
+			sum += a.infos[part.File].Rows
+		}
+		return sum
+	}
+	rows = count(in.Snapshot.Parts) + count(in.Changes)
+	if in.Previous != nil {
+		rows += count(in.Previous.Parts)
+	}
+	ids := count(in.IDMap)
+	if in.IDMapFrom != nil {
+		ids += count(in.IDMapFrom.Parts)
+	}
+	return max(rows, count(in.Snapshot.Parts)+ids)
+}
+
+// contents reads the rows.
+func (a *auditor) contents(in Input) (err error) {
+	columns := a.columns(in)
+	this, err := a.readSnapshot(in.Snapshot, func(column string) bool { return columns[column] }, true)
+	defer func() { err = errors.Join(err, a.closed(this)) }()
+	if err != nil {
+		a.result.NoReplay = noReplay(in.NoReplay, "the snapshot cannot be read")
+		return a.unreadable(err, TableSnapshot)
+	}
+	a.result.Rows, a.result.Form = this.rows, this.envelope.form
+	a.snapshot(in.Snapshot, this)
+	if err := a.changesAndReplay(in, this, columns); err != nil {
+		return err
+	}
+	return a.idMap(in, this)
+}
+
+// changesAndReplay reads the changes, and what they start from where it is there, and compares.
+func (a *auditor) changesAndReplay(in Input, this *snapshotFacts, columns map[string]bool) (err error) {
+	before, changes, found, err := a.replay(in, this, columns)
+	defer func() {
+		err = errors.Join(err, a.closed(before))
+		if changes != nil {
+			a.result.Spilled += changes.heap.spilled()
+			err = errors.Join(err, changes.heap.close())
+		}
+	}()
+	switch {
+	case err != nil && in.Previous != nil && changes == nil:
+		a.result.NoReplay = "the previous snapshot cannot be read; its own version tells more"
+		if machine := a.machine(err); machine != nil {
+			return machine
+		}
+		before, changes, found, err = a.replay(Input{Snapshot: in.Snapshot, Changes: in.Changes, Counts: in.Counts}, this, nil)
+		in.Previous = nil
+	}
+	if err != nil {
+		a.result.NoReplay = noReplay(a.result.NoReplay, "the changes cannot be read")
+		if err := a.unreadable(err, TableChanges); err != nil {
+			return err
+		}
+		in.Previous, changes = nil, nil
+	}
+	if changes != nil {
+		a.counts(in, changes)
+	}
+	if in.Previous == nil {
+		before = nil
+	}
+	if err := a.compare(before, this, changes, found); err != nil {
+		return err
+	}
+	if before != nil {
+		a.result.Replayed, a.result.Compared = true, slices.Sorted(maps.Keys(columns))
+	}
+	if err := a.unique(in.Snapshot, found); err != nil || before == nil {
+		return err
+	}
+	return a.explain(in, found, columns)
+}
+
+// closed gives back what a reading holds, after its size was noted.
+func (a *auditor) closed(facts *snapshotFacts) error {
+	if facts == nil {
+		return nil
+	}
+	a.result.Spilled += facts.heap.spilled()
+	return facts.heap.close()
+}
+
+// machine returns an error that says nothing about the files, nil when it does.
+func (a *auditor) machine(err error) error {
 	if cause := a.alive(); cause != nil {
 		return cause
 	}
-	a.find(Finding{Kind: KindUnreadable, Detail: err.Error()})
+	if machine := (*machineError)(nil); errors.As(err, &machine) {
+		return err
+	}
+	return nil
+}
+
+// unreadable makes a finding of an error about a table's contents, or a reason not to check them; an
+// error of the machine stays one.
+func (a *auditor) unreadable(err error, table Table) error {
+	if machine := a.machine(err); machine != nil {
+		return machine
+	}
+	if errors.Is(err, errTooLarge) {
+		a.skip("rows of the %s: %v", table, err)
+		return nil
+	}
+	a.find(Finding{Kind: KindUnreadable, Code: string(table), Table: table, Detail: err.Error()})
 	return nil
 }
 
 // snapshot names what is wrong with a snapshot by itself.
 func (a *auditor) snapshot(s Snapshot, facts *snapshotFacts) {
 	if facts.rows != s.Rows {
-		a.find(Finding{Kind: KindRowCount, Detail: fmt.Sprintf("the snapshot has %d rows, the feed says %d", facts.rows, s.Rows)})
+		a.find(Finding{Kind: KindRowCount, Code: fmt.Sprint(facts.rows), Table: TableSnapshot, Rows: facts.rows, Detail: fmt.Sprintf("the snapshot has %d rows, the feed says %d", facts.rows, s.Rows)})
 	}
 	if facts.nullIDs > 0 {
-		a.find(Finding{Kind: KindRecordID, Rows: facts.nullIDs, Detail: fmt.Sprintf("%d rows have no record id", facts.nullIDs)})
+		a.find(Finding{Kind: KindRecordID, Code: "null", Table: TableSnapshot, Rows: facts.nullIDs, Detail: fmt.Sprintf("%d rows have no record id", facts.nullIDs)})
 	}
-	a.result.Findings = append(a.result.Findings, facts.envelope.findings()...)
+	a.result.Findings = append(a.result.Findings, facts.envelope.findings(TableSnapshot)...)
 }
 
-// unique finds record ids that stand twice in a snapshot.
-func (a *auditor) unique(s Snapshot, facts *snapshotFacts) error {
-	suspects := map[uint64]bool{}
-	for i := range a.partitions {
-		part, err := facts.heap.partition(i)
-		if err != nil {
-			return err
-		}
-		for at := 1; at < len(part); at++ {
-			if part[at].id == part[at-1].id && len(suspects) < maxSuspects {
-				suspects[part[at].id] = true
-			}
-		}
-	}
-	if len(suspects) == 0 {
+// unique names record ids that stand twice in a snapshot.
+func (a *auditor) unique(s Snapshot, found *differences) error {
+	if len(found.repeated) == 0 {
 		return nil
 	}
-	twice, err := a.repeated(s.Parts, recordIDColumn, suspects)
+	twice, err := a.repeated(s.Parts, recordIDColumn, found.repeated)
 	if err != nil {
-		return a.unreadable(err)
+		return a.unreadable(err, TableSnapshot)
 	}
 	if len(twice) > 0 {
-		a.find(Finding{Kind: KindRecordID, Rows: int64(len(twice)), IDs: first(twice), Detail: fmt.Sprintf("%s record ids stand in more than one row", atLeast(len(twice)))})
+		a.find(Finding{Kind: KindRecordID, Code: "twice", Table: TableSnapshot, Rows: int64(len(twice)), IDs: first(twice), Columns: []string{recordIDColumn},
+			Detail: fmt.Sprintf("%s record ids stand in more than one row", atLeast(len(twice)))})
 	}
 	return nil
 }
@@ -176,47 +291,4 @@ func atLeast(n int) string {
 		return fmt.Sprintf("at least %d", n)
 	}
 	return fmt.Sprint(n)
-}
-
-func first(ids []string) []string {
-	slices.Sort(ids)
-	return ids[:min(len(ids), maxNamed)]
-}
-
-// columns returns the dataset's own columns that both snapshots have: columns that this version added
-// are not compared (feed documentation, "Schemas").
-func (a *auditor) columns(in Input) (map[string]bool, error) {
-	if in.Previous == nil || len(in.Previous.Parts) == 0 || len(in.Snapshot.Parts) == 0 {
-		return map[string]bool{}, nil
-	}
-	before, err := ownColumns(in.Previous.Parts[0])
-	if err != nil {
-		return nil, a.unreadable(err)
-	}
-	now, err := ownColumns(in.Snapshot.Parts[0])
-	if err != nil {
-		return nil, a.unreadable(err)
-	}
-	both := map[string]bool{}
-	for column := range now {
-		if before[column] {
-			both[column] = true
-		}
-	}
-	return both, nil
-}
-
-func ownColumns(p Part) (columns map[string]bool, err error) {
-	defer recoverTo(p.Name, &err)
-	file, err := p.open()
-	if err != nil {
-		return nil, err
-	}
-	columns = map[string]bool{}
-	for _, field := range file.Root().Columns() {
-		if !strings.HasPrefix(field.Name(), EnvelopePrefix) {
-			columns[field.Name()] = true
-		}
-	}
-	return columns, nil
 }

@@ -4,47 +4,77 @@ import (
 	"hash/maphash"
 	"math"
 
-	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding"
 )
 
-// hasher reduces values to 64 bits. Its seed differs from process to process: nobody can make values
-// that collide.
-type hasher struct{ seed maphash.Seed }
+// hasher reduces values to 64 bits. Its seed differs from audit to audit: nobody can make values that
+// collide.
+type hasher struct {
+	seed maphash.Seed
+	salt uint64
+}
 
-func newHasher() hasher { return hasher{maphash.MakeSeed()} }
+func newHasher() hasher {
+	seed := maphash.MakeSeed()
+	return hasher{seed: seed, salt: maphash.String(seed, "salt of numbers")}
+}
 
 // text hashes bytes.
 func (h hasher) text(b []byte) uint64 { return maphash.Bytes(h.seed, b) }
 
-// value hashes one value of a column, with how deep it is defined: null, or how a list is empty. The
-// levels count down from the column's greatest, so that a file whose column can be null and one whose
-// cannot give the same hash.
-func (h hasher) value(v parquet.Value, maxLevel int) uint64 {
-	depth := uint64(maxLevel-v.DefinitionLevel())<<8 | uint64(v.RepetitionLevel()) //nolint:gosec // levels are small and not negative
-	if v.IsNull() {
-		return mix(depth + 1)
-	}
-	var bits uint64
+// word hashes a text.
+func (h hasher) word(s string) uint64 { return maphash.String(h.seed, s) }
+
+// number hashes the bits of a number.
+func (h hasher) number(bits uint64) uint64 { return mix(bits ^ h.salt) }
+
+// null hashes the absence of a value, by how far below its column's greatest level a row ends: at null,
+// or at a list that is empty. Counted from the top, so that a column that can be null and one that
+// cannot give the same hashes.
+func (h hasher) null(below byte) uint64 { return mix(h.salt + 1 + uint64(below)) }
+
+// values hashes typed values, one after the other. Integers of 32 and 64 bits give the same hash.
+func (h hasher) values(v encoding.Values, hashes []uint64) []uint64 {
+	hashes = hashes[:0]
 	switch v.Kind() {
-	case parquet.Boolean:
-		if v.Boolean() {
-			bits = 1
+	case encoding.Boolean:
+		for _, bits := range v.Boolean() {
+			for i := range 8 {
+				hashes = append(hashes, h.number(uint64(bits>>i&1)))
+			}
 		}
-	case parquet.Int32:
-		bits = uint64(int64(v.Int32())) //nolint:gosec // the bits are what counts
-	case parquet.Int64:
-		bits = uint64(v.Int64()) //nolint:gosec // the bits are what counts
-	case parquet.Float:
-		bits = uint64(math.Float32bits(v.Float()))
-	case parquet.Double:
-		bits = math.Float64bits(v.Double())
-	case parquet.Int96:
-		i := v.Int96()
-		bits = mix(uint64(i[0])|uint64(i[1])<<32) ^ uint64(i[2])
-	default:
-		return mix(h.text(v.ByteArray()) ^ depth)
+	case encoding.Int32:
+		for _, n := range v.Int32() {
+			hashes = append(hashes, h.number(uint64(int64(n)))) //nolint:gosec // the bits are what counts
+		}
+	case encoding.Int64:
+		for _, n := range v.Int64() {
+			hashes = append(hashes, h.number(uint64(n))) //nolint:gosec // the bits are what counts
+		}
+	case encoding.Int96:
+		for _, n := range v.Int96() {
+			hashes = append(hashes, h.number(mix(uint64(n[0])|uint64(n[1])<<32)^uint64(n[2])))
+		}
+	case encoding.Float:
+		for _, f := range v.Float() {
+			hashes = append(hashes, h.number(uint64(math.Float32bits(f))))
+		}
+	case encoding.Double:
+		for _, f := range v.Double() {
+			hashes = append(hashes, h.number(math.Float64bits(f)))
+		}
+	case encoding.ByteArray:
+		data, offsets := v.ByteArray()
+		for i := 1; i < len(offsets); i++ {
+			hashes = append(hashes, h.text(data[offsets[i-1]:offsets[i]]))
+		}
+	case encoding.FixedLenByteArray:
+		data, size := v.FixedLenByteArray()
+		for ; size > 0 && len(data) >= size; data = data[size:] {
+			hashes = append(hashes, h.text(data[:size]))
+		}
 	}
-	return mix(mix(bits^0x9e3779b97f4a7c15) ^ depth)
+	return hashes
 }
 
 // mix spreads the bits of a number over all 64, as the finalizer of SplitMix64 does.

@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -31,8 +30,10 @@ const (
 )
 
 const (
-	factBytes    = 24 // in memory
-	spilledBytes = 17 // in a file
+	factBytes     = 24 // in memory
+	spilledBytes  = 17 // in a file
+	spillBuffer   = 32 << 10
+	maxPartitions = 1024
 )
 
 // heap collects facts in partitions by id. With one partition they stay in memory; with more they go
@@ -40,96 +41,189 @@ const (
 type heap struct {
 	memory []fact
 	spills []*spill
-	shift  int // leaves the bits of an id that choose its partition
+	used   int // bits of the id that choose its partition
 }
 
 type spill struct {
-	file  *os.File
-	write *bufio.Writer
-	count int64
+	file   *os.File
+	buffer []byte
+	count  int64
 }
 
-// newHeap makes a heap of that many partitions, a power of two, below a folder.
+// newHeap makes a heap of that many partitions, a power of two, below a folder. Its files have no name
+// any more by the time they hold something: nothing is left of an audit that is killed.
 func newHeap(partitions int, folder string) (*heap, error) {
-	h := &heap{shift: 64 - bits.TrailingZeros(uint(partitions))} //nolint:gosec // positive
+	h := &heap{used: bits.TrailingZeros(uint(partitions))} //nolint:gosec // positive
 	if partitions == 1 {
 		return h, nil
 	}
 	for range partitions {
-		file, err := os.CreateTemp(folder, "rows-*")
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("spill rows: %w", err), h.close())
+		file, err := os.CreateTemp(folder, "feedmirror-rows-*")
+		if err == nil {
+			err = os.Remove(file.Name())
 		}
-		h.spills = append(h.spills, &spill{file: file, write: bufio.NewWriterSize(file, 16<<10)})
+		if err != nil {
+			return nil, errors.Join(&machineError{err}, h.close())
+		}
+		h.spills = append(h.spills, &spill{file: file, buffer: make([]byte, 0, spillBuffer)})
 	}
 	return h, nil
 }
+
+// machineError is an error of the machine that audits: nothing is known about the files.
+type machineError struct{ err error }
+
+func (e *machineError) Error() string { return fmt.Sprintf("keep reduced rows: %v", e.err) }
+func (e *machineError) Unwrap() error { return e.err }
 
 func (h *heap) add(f fact) error {
 	if h.spills == nil {
 		h.memory = append(h.memory, f)
 		return nil
 	}
-	s := h.spills[f.id>>h.shift]
-	var record [spilledBytes]byte
-	binary.LittleEndian.PutUint64(record[:], f.id)
-	binary.LittleEndian.PutUint64(record[8:], f.sum)
-	record[16] = byte(f.op)
+	s := h.spills[f.id>>(64-h.used)]
+	if len(s.buffer)+spilledBytes > cap(s.buffer) {
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	s.buffer = binary.LittleEndian.AppendUint64(s.buffer, f.id)
+	s.buffer = binary.LittleEndian.AppendUint64(s.buffer, f.sum)
+	s.buffer = append(s.buffer, byte(f.op))
 	s.count++
-	_, err := s.write.Write(record[:])
-	return err
+	return nil
 }
 
-// partition returns the facts of one partition, sorted by id.
-func (h *heap) partition(i int) ([]fact, error) {
+func (s *spill) flush() error {
+	if _, err := s.file.Write(s.buffer); err != nil {
+		return &machineError{err}
+	}
+	s.buffer = s.buffer[:0]
+	return nil
+}
+
+// spilled returns how many bytes went to files.
+func (h *heap) spilled() int64 {
+	total := int64(0)
+	for _, s := range h.spills {
+		total += s.count * spilledBytes
+	}
+	return total
+}
+
+// sorter brings facts back in order. Its buffers are used again for each partition.
+type sorter struct {
+	raw    []fact
+	counts []int32
+	sorted [3][]fact
+}
+
+// partition returns the facts of one partition, sorted by id. A list stays until the same place among
+// the three is filled again.
+func (s *sorter) partition(place int, h *heap, i int) ([]fact, error) {
 	facts := h.memory
 	if h.spills != nil {
-		var err error
-		if facts, err = h.spills[i].read(); err != nil {
-			return nil, fmt.Errorf("read spilled rows: %w", err)
-		}
-	}
-	slices.SortFunc(facts, func(a, b fact) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.op, b.op)) })
-	return facts, nil
-}
-
-func (s *spill) read() ([]fact, error) {
-	if err := s.write.Flush(); err != nil {
-		return nil, err
-	}
-	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	facts := make([]fact, 0, s.count)
-	reader := bufio.NewReaderSize(s.file, 256<<10)
-	var record [spilledBytes]byte
-	for range s.count {
-		if _, err := io.ReadFull(reader, record[:]); err != nil {
+		if err := s.read(h.spills[i]); err != nil {
 			return nil, err
 		}
-		facts = append(facts, fact{binary.LittleEndian.Uint64(record[:]), binary.LittleEndian.Uint64(record[8:]), op(record[16])})
+		facts = s.raw
 	}
-	return facts, nil
+	s.sorted[place] = s.sort(facts, s.sorted[place], h.used)
+	return s.sorted[place], nil
 }
 
-// close removes the temporary files.
+func (s *sorter) read(from *spill) error {
+	if err := from.flush(); err != nil {
+		return err
+	}
+	if _, err := from.file.Seek(0, io.SeekStart); err != nil {
+		return &machineError{err}
+	}
+	s.raw = resize(s.raw, int(from.count))
+	buffer := make([]byte, 4096*spilledBytes)
+	for at := 0; at < len(s.raw); {
+		piece := buffer[:min(len(buffer), (len(s.raw)-at)*spilledBytes)]
+		if _, err := io.ReadFull(from.file, piece); err != nil {
+			return &machineError{err}
+		}
+		for ; len(piece) > 0; piece = piece[spilledBytes:] {
+			s.raw[at] = fact{binary.LittleEndian.Uint64(piece), binary.LittleEndian.Uint64(piece[8:]), op(piece[16])}
+			at++
+		}
+	}
+	return nil
+}
+
+// sort puts facts into the order of their ids. These are hashes, spread evenly: each is put near its
+// place at once, so that only a few neighbours are left to be sorted. The first bits, which all ids of a
+// partition share, do not count.
+func (s *sorter) sort(facts, into []fact, used int) []fact {
+	into = resize(into, len(facts))
+	if len(facts) < 64 {
+		copy(into, facts)
+		slices.SortFunc(into, compareFacts)
+		return into
+	}
+	width := bits.Len(uint(len(facts))) - 3 //nolint:gosec // positive; about eight facts in each bucket
+	bucket := func(f *fact) uint64 { return f.id << used >> (64 - width) }
+	s.counts = resize(s.counts, 1<<width+1)
+	for i := range facts {
+		s.counts[bucket(&facts[i])+1]++
+	}
+	for i := 1; i < len(s.counts); i++ {
+		s.counts[i] += s.counts[i-1]
+	}
+	for i := range facts {
+		to := &s.counts[bucket(&facts[i])]
+		into[*to] = facts[i]
+		*to++
+	}
+	from := int32(0)
+	for _, to := range s.counts[:1<<width] { // each is now where the next bucket begins
+		if to-from > 1 {
+			sortFew(into[from:to])
+		}
+		from = to
+	}
+	return into
+}
+
+func compareFacts(a, b fact) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.op, b.op)) }
+
+// sortFew sorts by insertion what is short, as nearly every bucket is.
+func sortFew(list []fact) {
+	if len(list) > 32 {
+		slices.SortFunc(list, compareFacts)
+		return
+	}
+	for i := 1; i < len(list); i++ {
+		f := list[i]
+		at := i
+		for ; at > 0 && (list[at-1].id > f.id || list[at-1].id == f.id && list[at-1].op > f.op); at-- {
+			list[at] = list[at-1]
+		}
+		list[at] = f
+	}
+}
+
+// close gives back the temporary files.
 func (h *heap) close() error {
 	if h == nil {
 		return nil
 	}
 	var errs []error
 	for _, s := range h.spills {
-		errs = append(errs, s.file.Close(), os.Remove(s.file.Name()))
+		errs = append(errs, s.file.Close())
 	}
 	h.spills, h.memory = nil, nil
 	return errors.Join(errs...)
 }
 
-// partitionsFor returns how many partitions keep the facts of all heaps together within a budget of
-// bytes: a power of two, at most 4,096.
+// partitionsFor returns how many partitions keep the facts of all heaps together, sorted and not yet
+// sorted, within a budget of bytes: a power of two.
 func partitionsFor(rows, budget int64) int {
 	partitions := 1
-	for partitions < 4096 && rows*factBytes/int64(partitions) > budget {
+	for partitions < maxPartitions && rows > budget/(2*factBytes)*int64(partitions) {
 		partitions *= 2
 	}
 	return partitions

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -19,10 +20,22 @@ type Part struct {
 	Size int64
 }
 
-// open returns the file for reading its pages, after footer and page headers were checked.
-func (p Part) open() (*parquet.File, error) {
-	if err := parquetinfo.CheckPages(p.File, p.Size); err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Name, err)
+// errTooLarge is a file that cannot be read in bounded memory: no finding, since nothing is wrong with it.
+var errTooLarge = errors.New("it cannot be read in bounded memory")
+
+// open returns a file for reading its pages, after footer and page headers were checked, once an audit.
+func (a *auditor) open(p Part) (*parquet.File, error) {
+	if !a.sound[p.File] {
+		groups, err := parquetinfo.CheckPages(p.File, p.Size)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		for number, group := range groups {
+			if open := group.LargestPages + int64(group.Columns)*readBuffer; group.Rows > maxWindow && open > maxOpenBytes {
+				return nil, fmt.Errorf("%s: row group %d has %d rows and pages of %d bytes side by side: %w", p.Name, number, group.Rows, group.LargestPages, errTooLarge)
+			}
+		}
+		a.sound[p.File] = true
 	}
 	file, err := parquetinfo.Open(p.File, p.Size, readBuffer)
 	if err != nil {

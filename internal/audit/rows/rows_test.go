@@ -81,7 +81,7 @@ func envelopeOf(version int64) records.Envelope {
 func (p *pair) input(t *testing.T) Input {
 	t.Helper()
 	snapshot := func(table records.Table, version int64) Snapshot {
-		s := Snapshot{Dataset: dataset, Version: version, Rows: int64(len(table.Rows))}
+		s := Snapshot{Envelope: Envelope{Dataset: dataset, Version: version}, Rows: int64(len(table.Rows))}
 		half := len(table.Rows) / 2
 		for i, rows := range [][]records.Row{table.Rows[:half], table.Rows[half:]} {
 			s.Parts = append(s.Parts, writePart(t, fmt.Sprintf("snapshot/part-%04d.parquet", i), func(w io.Writer) error {
@@ -258,7 +258,7 @@ func TestTheEnvelopeOfASnapshotIsChecked(t *testing.T) {
 		"a part of the snapshot is left": {func(in *Input) { in.Snapshot.Parts = in.Snapshot.Parts[:1] }, KindRowCount},
 	} {
 		in := newPair(t, records.Points, 40).input(t)
-		in.Previous, in.NoReplay = nil, "a test"
+		in.Previous, in.NoReplay, in.Changes, in.Counts = nil, "a test", nil, nil
 		c.bend(&in)
 		result := check(t, in, 1<<30)
 		if len(result.Findings) != 1 || result.Findings[0].Kind != c.kind || result.Replayed || result.NoReplay != "a test" {
@@ -284,7 +284,7 @@ func TestAnIDMapNamesRecordsOfBothSnapshots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := p.input(t)
-			in.IDMapFrom, in.Previous, in.Changes = in.Previous, nil, nil
+			in.IDMapFrom, in.Previous, in.Changes, in.Counts = in.Previous, nil, nil, nil
 			bent := c.bend(slices.Clone(pairs))
 			in.IDMap = []Part{writePart(t, "id_map/part-0000.parquet", func(w io.Writer) error { return records.WriteIDMap(w, dataset, bent) })}
 			result := check(t, in, 1<<30)
