@@ -63,6 +63,8 @@ func (p pointer) moves() []move {
 type record struct {
 	Dataset          string
 	Version          int64
+	PreviousVersion  int64
+	Doubts           []string
 	PublishedAt      time.Time
 	SchemaVersion    string
 	ResyncRequired   bool

@@ -52,7 +52,7 @@ func envelope() []string {
 
 func publicationColumns() []string {
 	return []string{"ploti_dataset_id", "ploti_version", "previous_version", "move", "published_at", "moved_at", "schema_version",
-		"resync_required", "record_ids_changed", "changes", "gap", "action"}
+		"resync_required", "record_ids_changed", "changes", "gap", "action", "reload", "apply_versions", "rewrite_versions"}
 }
 
 // expect reads a bucket without its logs.
@@ -172,15 +172,47 @@ func (e *expectations) changesOf(t *testing.T, f folder, p pointer) {
 
 func (e *expectations) publicationsOf(t *testing.T, f folder, p pointer) {
 	t.Helper()
-	var before any
+	before := int64(0)
 	for i, m := range p.moves() {
 		r := f.record(t, p.Dataset, m.version)
-		var gap any
+		var gap, previous any
 		if r.Gap != nil {
 			gap = r.Gap.Reason
 		}
-		e.Publications.Rows = append(e.Publications.Rows, []any{p.Dataset, integer(m.version), before, integer(int64(i) + 1),
-			timestamp(r.PublishedAt, true), timestamp(m.at, true), r.SchemaVersion, r.ResyncRequired, r.RecordIDsChanged, r.Changes, gap, m.by})
-		before = integer(m.version)
+		if before != 0 {
+			previous = integer(before)
+		}
+		reload, apply, rewrite := f.way(t, r, before)
+		e.Publications.Rows = append(e.Publications.Rows, []any{p.Dataset, integer(m.version), previous, integer(int64(i) + 1),
+			timestamp(r.PublishedAt, true), timestamp(m.at, true), r.SchemaVersion, r.ResyncRequired, r.RecordIDsChanged, r.Changes, gap, m.by,
+			reload, apply, rewrite})
+		before = m.version
 	}
+}
+
+// way tells how a consumer follows a move: over the versions that a record stands on, down to the one
+// that it holds.
+func (f folder) way(t *testing.T, r record, from int64) (reload bool, apply, rewrite []any) {
+	t.Helper()
+	apply, rewrite = []any{}, []any{}
+	if from == 0 || r.Version <= from {
+		return true, apply, rewrite
+	}
+	for {
+		if r.RecordIDsChanged {
+			rewrite = append([]any{integer(r.Version)}, rewrite...)
+		}
+		reload = reload || r.ResyncRequired || r.Changes == "expired" || len(r.Doubts) > 0
+		if r.Changes == "present" {
+			apply = append([]any{integer(r.Version)}, apply...)
+		}
+		if r.PreviousVersion <= from || r.Gap != nil {
+			break
+		}
+		r = f.record(t, r.Dataset, r.PreviousVersion)
+	}
+	if reload || r.PreviousVersion != from {
+		return true, []any{}, rewrite
+	}
+	return false, apply, rewrite
 }

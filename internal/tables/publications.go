@@ -3,10 +3,12 @@ package tables
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"feedmirror/internal/bucket"
+	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -26,6 +28,11 @@ type Publication struct {
 	Changes          string    `parquet:"changes,dict"`
 	Gap              *string   `parquet:"gap,optional,dict"`
 	Action           string    `parquet:"action,dict"`
+	// A move can pass over versions, and over more than one: the columns above tell of the version that it
+	// led to, those below of the way there.
+	Reload          bool    `parquet:"reload"` // changes alone do not lead there
+	ApplyVersions   []int64 `parquet:"apply_versions,list"`
+	RewriteVersions []int64 `parquet:"rewrite_versions,list"` // whose id maps replace ids, in order
 }
 
 func publicationColumns() []Column {
@@ -35,6 +42,8 @@ func publicationColumns() []Column {
 		{Name: "move", Type: long}, {Name: "published_at", Type: at}, {Name: "moved_at", Type: at},
 		{Name: "schema_version", Type: text}, {Name: "resync_required", Type: yes}, {Name: "record_ids_changed", Type: yes},
 		{Name: "changes", Type: text}, {Name: "gap", Type: text}, {Name: "action", Type: text},
+		{Name: "reload", Type: yes}, {Name: "apply_versions", Type: Type{Name: typeArray, Element: &long}},
+		{Name: "rewrite_versions", Type: Type{Name: typeArray, Element: &long}},
 	}
 }
 
@@ -119,15 +128,19 @@ func (p *Projector) newPublications(ctx context.Context, dataset string, last in
 }
 
 func publicationOf(ctx context.Context, r bucket.Reader, dataset string, m move) (Publication, error) {
-	committed, err := state.Recall(ctx, r, dataset, m.version)
+	recall := func(n manifest.Number) (manifest.Record, error) {
+		committed, err := state.Recall(ctx, r, dataset, n)
+		return committed.Record(), err
+	}
+	record, err := recall(m.version)
 	if err != nil {
 		return Publication{}, err
 	}
-	return rowOf(committed.Record(), m), nil
+	return rowOf(record, m, recall)
 }
 
-// rowOf returns the row of a move to the version of a record.
-func rowOf(record manifest.Record, m move) Publication {
+// rowOf returns the row of a move to the version of a record. recall returns the records of others.
+func rowOf(record manifest.Record, m move, recall func(manifest.Number) (manifest.Record, error)) (Publication, error) {
 	row := Publication{
 		Dataset: record.Dataset, Version: int64(m.version), Move: m.number, PublishedAt: record.PublishedAt.UTC(), MovedAt: m.at.UTC(),
 		SchemaVersion: record.SchemaVersion.String(), ResyncRequired: record.ResyncRequired, RecordIDsChanged: record.RecordIDsChanged,
@@ -141,5 +154,42 @@ func rowOf(record manifest.Record, m move) Publication {
 		reason := string(record.Gap.Reason)
 		row.Gap = &reason
 	}
-	return row
+	way, err := wayOf(record, m.previous, recall)
+	row.Reload, row.ApplyVersions, row.RewriteVersions = way.Reload != 0, numbers(way.Apply), numbers(way.Rewrite)
+	return row, err
+}
+
+// wayOf returns the way of a consumer who follows a move to a version. It is computed from records alone,
+// as they stood when the version was committed: a prune, or a version that was copied later, changes no
+// row.
+func wayOf(to manifest.Record, from manifest.Number, recall func(manifest.Number) (manifest.Record, error)) (manifest.Route, error) {
+	if from == 0 || from > to.Version {
+		return manifest.Route{Reload: to.Version}, nil
+	}
+	versions := []manifest.RouteVersion{manifest.RouteVersionOf(to, false)}
+	for v := to; v.PreviousVersion > from && v.Gap == nil; {
+		before, err := recall(v.PreviousVersion)
+		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Malformed) {
+			break // damage, which the audit names: it keeps no move out of the table
+		}
+		if err != nil {
+			return manifest.Route{}, err
+		}
+		v = before
+		versions = append(versions, manifest.RouteVersionOf(v, false))
+	}
+	slices.Reverse(versions)
+	way, found := manifest.PlanRoute(versions, from, to.Version)
+	if !found {
+		return way, fmt.Errorf("find the way of %s from version %d to %d: none leads there", to.Dataset, from, to.Version)
+	}
+	return way, nil
+}
+
+func numbers(list []manifest.Number) []int64 {
+	plain := make([]int64, len(list))
+	for i, n := range list {
+		plain[i] = int64(n)
+	}
+	return plain
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -102,7 +104,11 @@ func PublicationsOf(pointer *state.Pointer, recall func(manifest.Number) (manife
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, rowOf(record, m))
+		row, err := rowOf(record, m, recall)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
@@ -110,13 +116,19 @@ func PublicationsOf(pointer *state.Pointer, recall func(manifest.Number) (manife
 // Same reports whether two rows say the same, in the precision in which Parquet keeps times.
 func (p *Publication) Same(other *Publication) bool {
 	a, b := *p, *other
-	if !sameValue(a.PreviousVersion, b.PreviousVersion) || !sameValue(a.Gap, b.Gap) || !sameTime(a.PublishedAt, b.PublishedAt) || !sameTime(a.MovedAt, b.MovedAt) {
+	switch {
+	case !sameValue(a.PreviousVersion, b.PreviousVersion), !sameValue(a.Gap, b.Gap):
+		return false
+	case !sameTime(a.PublishedAt, b.PublishedAt), !sameTime(a.MovedAt, b.MovedAt):
+		return false
+	case !slices.Equal(a.ApplyVersions, b.ApplyVersions), !slices.Equal(a.RewriteVersions, b.RewriteVersions):
 		return false
 	}
 	for _, row := range []*Publication{&a, &b} {
 		row.PreviousVersion, row.Gap, row.PublishedAt, row.MovedAt = nil, nil, time.Time{}, time.Time{}
+		row.ApplyVersions, row.RewriteVersions = nil, nil
 	}
-	return a == b
+	return reflect.DeepEqual(a, b)
 }
 
 func sameTime(a, b time.Time) bool {
