@@ -19,8 +19,8 @@ const (
 )
 
 // Normal is a bucket without what may differ between two runs that had the same work: what lies
-// under _mirror, the logs of tables with the publications they list, and in the remaining documents
-// of ours the times, run ids, revisions, tags and hashes of records.
+// under _mirror, the commits of tables (what a table lists at its end is kept), and in the remaining
+// documents of ours the times, run ids, revisions, tags and hashes of records.
 type Normal struct {
 	objects   map[string]Object
 	documents map[string]any
@@ -58,7 +58,7 @@ func Normalise(b Bucket) (Normal, error) {
 		}
 		normal.documents[key] = document
 	}
-	return normal, nil
+	return normal, normal.addTables(b, keys)
 }
 
 // passingFields returns the fields of a document that differ from run to run; nil for a class of
