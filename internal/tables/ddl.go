@@ -98,7 +98,7 @@ func (d DDL) Write(w io.Writer) error {
 			continue
 		}
 		name := names[one.Dataset]
-		script.WriteString(dialect.table(name, SnapshotRoot(one.Dataset)))
+		script.WriteString(snapshotTable(dialect, name, one))
 		if one.Attachments {
 			script.WriteString(dialect.table(name+"_attachments", AttachmentRoot(one.Dataset)))
 		}
@@ -113,6 +113,13 @@ func (d DDL) Write(w io.Writer) error {
 	return err
 }
 
+func snapshotTable(d dialect, name string, one Described) string {
+	if careful, ok := d.(columnReader); ok {
+		return careful.tableOf(name, SnapshotRoot(one.Dataset), one.Majors)
+	}
+	return d.table(name, SnapshotRoot(one.Dataset))
+}
+
 // dialect is how an engine spells what a script has.
 type dialect interface { //nolint:interfacebloat // one engine's script, part by part
 	comment() string // what begins a comment's line
@@ -125,6 +132,11 @@ type dialect interface { //nolint:interfacebloat // one engine's script, part by
 // timeTraveller is a dialect of an engine that cannot name a version of the feed by itself.
 type timeTraveller interface {
 	versions(name, dataset string, major Major) string
+}
+
+// columnReader is a dialect whose statement depends on the columns of a snapshot.
+type columnReader interface {
+	tableOf(name, key string, majors []Major) string
 }
 
 func dialectOf(d DDL) (dialect, error) {

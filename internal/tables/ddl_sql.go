@@ -73,7 +73,7 @@ type duckDialect struct{ DDL }
 func (duckDialect) comment() string { return "--" }
 
 func (duckDialect) notes() []string {
-	return []string{"Needs the delta extension, and httpfs for a cloud bucket.",
+	return []string{"Needs the delta extension, and for a bucket on S3 httpfs and aws.",
 		"Time travel: SELECT * FROM delta_scan('<location>', version => n).",
 		"Geometries are WKB: ST_GeomFromWKB(geometry), of the spatial extension. Each session needs the SET below: without it DuckDB",
 		"takes them for its own type, which its delta extension cannot read."}
@@ -106,9 +106,30 @@ type clickhouseDialect struct{ DDL }
 
 func (clickhouseDialect) comment() string { return "--" }
 
-func (clickhouseDialect) notes() []string {
-	return []string{"Put your access key and secret behind the address, or use a named collection.",
-		"Time travel: SELECT ... FROM deltaLake(...) SETTINGS delta_lake_snapshot_version = n."}
+func (d clickhouseDialect) notes() []string {
+	notes := []string{"Time travel: SELECT ... FROM deltaLake(...) SETTINGS delta_lake_snapshot_version = n.",
+		"A list that is null reads as an empty one, and a timestamp without a zone as one in UTC: ClickHouse has no types for them."}
+	if d.Place.Scheme != "s3" {
+		return notes
+	}
+	notes = append(notes, "Put your access key and secret behind each address, or give the server credentials in its environment or configuration.")
+	if d.Place.Endpoint != "" && d.Place.Region != "" {
+		notes = append(notes, "It cannot ask this service for its region. Name it in the server's configuration:",
+			fmt.Sprintf("<clickhouse><s3><ploti><endpoint>%s/</endpoint><region>%s</region></ploti></s3></clickhouse>", d.address(), d.Place.Region))
+	}
+	return notes
+}
+
+// address is the bucket as ClickHouse names it.
+func (d clickhouseDialect) address() string {
+	endpoint := d.Place.Endpoint
+	switch {
+	case endpoint == "" && d.Place.Region == "":
+		endpoint = "https://s3.amazonaws.com"
+	case endpoint == "":
+		endpoint = "https://s3." + d.Place.Region + ".amazonaws.com"
+	}
+	return strings.TrimSuffix(endpoint, "/") + "/" + d.Place.Bucket
 }
 
 func (d clickhouseDialect) begin() string {
@@ -118,11 +139,7 @@ func (d clickhouseDialect) begin() string {
 func (d clickhouseDialect) table(name, key string) string {
 	address := d.Place.under("s3", key)
 	if d.Place.Scheme == "s3" {
-		endpoint := d.Place.Endpoint
-		if endpoint == "" {
-			endpoint = "https://s3." + d.Place.Region + ".amazonaws.com"
-		}
-		address = strings.TrimSuffix(endpoint, "/") + "/" + d.Place.Bucket + "/" + d.Place.Prefix + key
+		address = d.address() + "/" + d.Place.Prefix + key
 	}
 	function := "deltaLake"
 	switch d.Place.Scheme {

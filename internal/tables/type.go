@@ -3,6 +3,7 @@ package tables
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go/format"
@@ -46,6 +47,9 @@ type Column struct {
 	Name    string
 	Type    Type
 	Comment string // for people: the coordinate system of a geometry
+	// Annotated text is called JSON or an enumeration by its file, where most engines read text all the
+	// same: DDL knows one that does not.
+	Annotated bool
 }
 
 // MarshalJSON writes the type as Delta's schema serialization has it.
@@ -222,7 +226,13 @@ func columnsOf(fields []parquetinfo.Field) ([]Column, error) {
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", field.Name, err)
 		}
-		columns = append(columns, Column{Name: field.Name, Type: kind})
+		columns = append(columns, Column{Name: field.Name, Type: kind, Annotated: isAnnotated(field)})
 	}
 	return columns, nil
+}
+
+// isAnnotated reports whether a field holds text that its file calls something else, at any depth.
+func isAnnotated(field *parquetinfo.Field) bool {
+	return field.Annotation.Kind == parquetinfo.KindJSON || field.Annotation.Kind == parquetinfo.KindEnum ||
+		slices.ContainsFunc(field.Children, func(child parquetinfo.Field) bool { return isAnnotated(&child) })
 }

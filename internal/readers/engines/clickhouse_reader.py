@@ -1,4 +1,7 @@
 """ClickHouse as a library (chdb). It has one type for text and bytes: columns of bytes are asked for by hex()."""
+import os
+import re
+
 import chdb
 from chdb import session
 
@@ -8,7 +11,10 @@ import asking
 class ClickHouse(asking.SQLEngine):
     def __init__(self, task):
         self.task = task
-        self.session = session.Session(task["scratch"])
+        configuration = os.path.join(task["scratch"], "config.xml")
+        with open(configuration, "w") as file:
+            file.write(re.search("^-- (<clickhouse>.*)$", task["script"], re.MULTILINE)[1])
+        self.session = session.Session(os.path.join(task["scratch"], "server") + "?config-file=" + configuration)
         self.statements = 0
         for statement in statements(task["script"]):
             self.session.query(statement)
@@ -24,6 +30,12 @@ class ClickHouse(asking.SQLEngine):
     def version(self, dataset, commit):
         address = self.task["s3"]["endpoint"] + "/" + dataset["location"].removeprefix("s3://") + "/"
         return self.query(f"SELECT {columns(dataset)} FROM deltaLake('{address}') SETTINGS delta_lake_snapshot_version = {commit}")
+
+    def geometry(self, dataset):
+        return self.query(
+            f"SELECT _ploti_record_id, {dataset['geometry']} FROM (SELECT {columns(dataset)} FROM {self.name(dataset['table'])}) "
+            f"WHERE {dataset['geometry']} IS NOT NULL ORDER BY _ploti_record_id LIMIT 1"
+        )
 
 
 def columns(dataset):

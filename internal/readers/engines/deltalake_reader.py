@@ -1,4 +1,6 @@
 """deltalake (delta-rs) without an engine behind it."""
+import datetime
+
 import deltalake
 import pyarrow
 import pyarrow.compute
@@ -28,7 +30,7 @@ class Deltalake:
         return self.read(dataset["location"], commit)
 
     def changes(self, since):
-        return self.open(self.task["root"] + "/changes").to_pyarrow_table(filters=[("released_date", ">=", since)])
+        return self.open(self.task["root"] + "/changes").to_pyarrow_table(filters=[("released_date", ">=", datetime.date.fromisoformat(since))])
 
     def publications(self):
         return self.read(self.task["root"] + "/publications")

@@ -1,4 +1,4 @@
-"""DuckDB with the delta extension, and httpfs for S3."""
+"""DuckDB with the delta extension, and httpfs and aws for S3."""
 import importlib
 import os
 
@@ -12,7 +12,7 @@ class DuckDB(asking.SQLEngine):
         self.task = task
         self.connection = duckdb.connect(config={"extension_directory": os.path.join(task["scratch"], "extensions")})
         # The extensions' packages stand in for the download that INSTALL would make.
-        for name in ["delta", "httpfs"]:
+        for name in ["delta", "httpfs", "aws"]:
             package = importlib.import_module("duckdb_extension_" + name)
             path = os.path.join(os.path.dirname(package.__file__), "extensions", "v" + duckdb.__version__, name + ".duckdb_extension")
             self.connection.execute(f"INSTALL '{path}'")

@@ -1,5 +1,6 @@
 """Polars over deltalake; the script of ddl is Python, and is run as it stands."""
 import ast
+import copy
 
 import polars
 
@@ -11,7 +12,12 @@ class Polars:
         self.task = task
         self.names = {}
         exec(compile(task["script"], "ddl", "exec"), self.names)
-        self.statements = len(ast.parse(task["script"]).body)
+        self.calls = {}
+        self.statements = 0
+        for statement in ast.parse(task["script"]).body:
+            self.statements += 1
+            if isinstance(statement, ast.Assign):
+                self.calls[statement.targets[0].id] = statement.value
         self.about = "Polars " + polars.__version__
 
     def table(self, name):
@@ -21,7 +27,11 @@ class Polars:
         return self.table(dataset["table"]).collect().to_arrow()
 
     def version(self, dataset, commit):
-        return polars.scan_delta(dataset["location"], version=commit, storage_options=self.names["options"]).collect().to_arrow()
+        # The script's own call, with a version.
+        call = copy.deepcopy(self.calls[dataset["table"]])
+        call.keywords.append(ast.keyword("version", ast.Constant(commit)))
+        travel = eval(compile(ast.fix_missing_locations(ast.Expression(call)), "ddl", "eval"), self.names)
+        return travel.collect().to_arrow()
 
     def changes(self, since):
         return self.table("changes").filter(polars.col("released_date") >= polars.lit(since).str.to_date()).collect().to_arrow()
