@@ -117,7 +117,7 @@ type class struct{ chain, inventory, checksum, bytes string }
 
 // at returns the class at a level.
 func (c class) at(level audit.Level) string {
-	return map[audit.Level]string{audit.LevelChain: c.chain, audit.LevelInventory: c.inventory, audit.LevelChecksum: c.checksum, audit.LevelBytes: c.bytes}[level]
+	return map[audit.Level]string{audit.LevelChain: c.chain, audit.LevelInventory: c.inventory, audit.LevelChecksum: c.checksum, audit.LevelBytes: c.bytes, audit.LevelRows: c.bytes}[level]
 }
 
 // sicknesses are all that may be wrong, with the class of a file of the feed. A store in a folder keeps

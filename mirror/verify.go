@@ -56,7 +56,7 @@ func Verify(ctx context.Context, o VerifyOptions) (VerifyReport, error) {
 	var book *ledger.Book
 	if o.MaxAge > 0 {
 		var err error
-		if book, err = ledger.Load(ctx, o.Store, o.selected, o.Audit.Level, o.MaxAge, o.Audit.Now); err != nil {
+		if book, err = ledger.Load(ctx, o.Store, o.selected, o.MaxAge, o.Audit.Now); err != nil {
 			return report, err
 		}
 		o.Audit.Ledger = book
@@ -97,7 +97,7 @@ func (o VerifyOptions) check() error {
 	refuse := func(text, hint string) {
 		problems = append(problems, &fault.Error{Op: "verify", Side: fault.SideConfig, Kind: fault.Usage, Err: errors.New(text), Hint: hint})
 	}
-	reads := o.Audit.Level == audit.LevelChecksum || o.Audit.Level == audit.LevelBytes
+	reads := o.Audit.Level != audit.LevelChain && o.Audit.Level != audit.LevelInventory
 	if o.MaxAge > 0 && !reads {
 		refuse(fmt.Sprintf("--budget and --max-age choose among objects that are checked one by one, which level %s does not do", o.Audit.Level),
 			"Use --level bytes or --level checksum with them.")

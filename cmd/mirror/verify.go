@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"feedmirror/internal/audit"
@@ -22,12 +23,13 @@ type verifyCommand struct {
 	config.ShardFlags
 	config.TransferFlags
 	config.OutputFlags
-	Level       string   `default:"bytes" enum:"chain,inventory,checksum,bytes" help:"How deep to look: chain (documents and hashes of records), inventory (+ every object and its size), checksum (+ what the store itself keeps), bytes (+ reads and hashes everything)."`
+	Level       string   `default:"bytes" enum:"chain,inventory,checksum,bytes,rows" help:"How deep to look: chain (documents and hashes of records), inventory (+ every object and its size), checksum (+ what the store itself keeps), bytes (+ reads and hashes everything), rows (+ what the Parquet files say, and whether the changes lead from each snapshot to the next)."`
 	Datasets    []string `name:"datasets" placeholder:"GLOB,..." help:"Audit only datasets whose id matches one of these globs."`
 	Workers     int      `default:"8" help:"Objects read at the same time."`
 	Repair      bool     `help:"Restore what is missing or wrong: from older versions that the store keeps, else from the feed while it has the version. What is lost is named."`
 	AgainstFeed bool     `help:"Compare every version that the feed still has with the one that was committed. Writes nothing."`
 	Budget      string   `placeholder:"SIZE" help:"Read about so many bytes, such as 50GiB, the objects first whose last check is longest ago. Repeated runs read everything."`
+	RowsMemory  string   `default:"128MiB" placeholder:"SIZE" help:"Level rows: memory for rows in reduced form. What is more goes to temporary files (TMPDIR), beside two snapshots of a dataset and the changes between them."`
 	MaxAge      string   `placeholder:"30d" help:"With a budget or without: an object that was found good within this time is not read again."`
 }
 
@@ -37,15 +39,24 @@ func (verifyCommand) Help() string {
   mirror verify --bucket file:///srv/feeds
   mirror verify --bucket s3://my-bucket/feeds --level inventory --output json
   mirror verify --bucket s3://my-bucket/feeds --budget 50GiB --max-age 30d
+  mirror verify --bucket s3://my-bucket/feeds --level rows --datasets ds_permits
   mirror verify --bucket s3://my-bucket/feeds --repair
 
 Exit code 3 says that something was found, 6 that the budget ended before everything that was due was read: run it
 again. What could not be checked is counted as not checked. An object whose tag at the
-store is another one than when it was committed is read at the levels below bytes too: of a bucket that was copied, all are.`
+store is another one than when it was committed is read at the levels below bytes too: of a bucket that was copied, all are.
+
+Level rows decodes each snapshot, its changes and its id map: number of rows, envelope columns, record ids that are
+there and unique, the feed's counts, columns and types of schema.json, and the previous snapshot with the changes
+applied, which must be this snapshot. With --rows-memory 128MiB the process stays below 512 MiB. It needs room for two
+snapshots of a dataset and the changes in TMPDIR, and 17 bytes a row where the memory does not suffice.`
 }
 
 // defaultMaxAge is how long a check lasts where only a budget is given.
 const defaultMaxAge = 30 * 24 * time.Hour
+
+// minRowsMemory is less than one row group is read in.
+const minRowsMemory = 1 << 20
 
 // Run implements command.
 func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
@@ -116,6 +127,10 @@ func (c *verifyCommand) options(a *app) (mirror.VerifyOptions, error) {
 			problems = append(problems, badFlag("--max-age", c.MaxAge, "a time above 0, such as 30d"))
 		}
 	}
+	var err error
+	if o.Audit.RowsMemory, err = config.ParseSize(c.RowsMemory); err != nil || o.Audit.RowsMemory < minRowsMemory {
+		problems = append(problems, badFlag("--rows-memory", c.RowsMemory, "a size of at least 1MiB, such as 128MiB"))
+	}
 	if c.Workers < 1 || c.Workers > 256 {
 		problems = append(problems, badFlag("--workers", fmt.Sprint(c.Workers), "a whole number from 1 to 256"))
 	}
@@ -152,6 +167,7 @@ func printAudit(out io.Writer, r mirror.VerifyReport) {
 			word = "known  "
 		}
 		telemetry.Linef(out, "%s  %-14s %s: %s (%s)\n", word, f.Kind, f.Key, f.Detail, subjectOf(f))
+		printRecords(out, f)
 		switch {
 		case f.Acknowledged != nil:
 			telemetry.Linef(out, "         acknowledged by %s at %s: %s\n", f.Acknowledged.Who, f.Acknowledged.At.UTC().Format("2006-01-02 15:04 MST"), f.Acknowledged.Reason)
@@ -164,6 +180,7 @@ func printAudit(out io.Writer, r mirror.VerifyReport) {
 	c, n := r.Checked, r.NotChecked
 	telemetry.Linef(out, "%s at level %s in %s: %d datasets, %d records, %d objects (%d attachments), %s read\n",
 		r.Status, r.Level, (time.Duration(r.Seconds * float64(time.Second))).Round(time.Millisecond), c.Datasets, c.Records, c.Objects, c.Attachments, telemetry.FormatBytes(c.Bytes))
+	printRows(out, r.Rows)
 	if r.Compared > 0 {
 		telemetry.Linef(out, "compared with the feed: %d versions\n", r.Compared)
 	}
@@ -178,6 +195,38 @@ func printAudit(out io.Writer, r mirror.VerifyReport) {
 	if known := len(r.Findings) - r.Open(); len(r.Findings) > 0 {
 		telemetry.Linef(out, "%d %s, %d acknowledged\n", len(r.Findings), word, known)
 	}
+}
+
+// printRecords names the records and columns that a finding is about.
+func printRecords(out io.Writer, f audit.Finding) {
+	if len(f.Columns) > 0 {
+		telemetry.Linef(out, "         columns: %s\n", strings.Join(f.Columns, ", "))
+	}
+	if len(f.RecordIDs) > 0 {
+		telemetry.Linef(out, "         records: %s\n", strings.Join(f.RecordIDs, ", "))
+	}
+}
+
+// printRows says of each version what level rows looked at, and what not.
+func printRows(out io.Writer, r *audit.Rows) {
+	if r == nil {
+		return
+	}
+	for _, v := range r.Versions {
+		text := "not read"
+		if v.Read {
+			text = fmt.Sprintf("%d rows", v.Rows)
+		}
+		if v.Replayed {
+			text += fmt.Sprintf(", %d changes replayed on version %d", v.Changes, v.ReplayedOn)
+		}
+		telemetry.Linef(out, "rows     %s: %s\n", subject(v.Dataset, v.Version), text)
+		for _, reason := range v.NotChecked {
+			telemetry.Linef(out, "         not checked: %s\n", reason)
+		}
+	}
+	telemetry.Linef(out, "rows: %d versions; %s of memory for reduced rows, at most %s in temporary files\n",
+		len(r.Versions), telemetry.FormatBytes(r.MemoryBytes), telemetry.FormatBytes(r.DiskBytes))
 }
 
 func printRepair(out io.Writer, r *mirror.RepairReport) {

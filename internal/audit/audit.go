@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,10 @@ type Options struct {
 	// Budget ends the checking with the object that uses up so many bytes, the stalest first; zero:
 	// none. It needs a Ledger.
 	Budget int64
+	// RowsMemory is how many bytes of reduced rows level rows keeps in memory, TempFolder where it puts the
+	// rest and the files that it decodes; 128 MiB and the system's folder when empty.
+	RowsMemory int64
+	TempFolder string
 	// Deep says of which versions contents are looked at, as deep as the level goes; of the others
 	// only documents and the inventory are, and no attachments. Nil: all.
 	Deep func(dataset string, n manifest.Number) bool
@@ -46,6 +51,9 @@ const (
 	ExitFindings = 3
 	ExitStopped  = 6
 )
+
+// DefaultRowsMemory is how many bytes of reduced rows are kept in memory.
+const DefaultRowsMemory = 128 << 20
 
 // inProgressFor is how long files without a record are taken for a copy that is under way.
 const inProgressFor = 24 * time.Hour
@@ -71,9 +79,19 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Workers <= 0 {
 		o.Workers = 8
 	}
+	if o.RowsMemory <= 0 {
+		o.RowsMemory = DefaultRowsMemory
+	}
+	if o.TempFolder == "" {
+		o.TempFolder = os.TempDir()
+	}
 	a := &auditor{Options: o, loose: map[Kind]*looseAttachments{KindInProgress: {}, KindOrphan: {}}}
 	a.report = Report{Level: o.Level, Started: o.Now(), Findings: []Finding{}, Notes: []Finding{}}
-	err := a.run(ctx)
+	if o.Level.includes(LevelRows) {
+		a.spools.folder = o.TempFolder
+		a.report.Rows = &Rows{MemoryBytes: o.RowsMemory, Versions: []VersionRows{}}
+	}
+	err := errors.Join(a.run(ctx), a.spools.keep(nil))
 	report := a.finish()
 	report.Seconds = o.Now().Sub(report.Started).Seconds()
 	if err != nil {
@@ -89,6 +107,7 @@ type auditor struct {
 	attachments digestTable
 	shared      sharedLogs
 	queue       queue        // what the ledger lets wait until the stalest is known
+	spools      spools       // of level rows
 	indexes     []namedIndex // in the order of the audit
 	loose       map[Kind]*looseAttachments
 	// namesUnknown: what some version names could not be read, so that no attachment can be called an

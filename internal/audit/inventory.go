@@ -22,6 +22,10 @@ type expected struct {
 	dataset string
 	version manifest.Number
 	etag    string // by stored.json; empty when it does not say
+	// unit is the version that it is read together with, spool where its bytes are kept meanwhile; level
+	// rows only.
+	unit  *rowUnit
+	spool *spool
 }
 
 const unknownSize = -1
@@ -34,7 +38,8 @@ func (a *auditor) inventory(ctx context.Context, dataset string, versions []*ver
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(a.Workers)
-	for _, v := range versions {
+	units := make([]*rowUnit, len(versions))
+	for at, v := range versions {
 		switch {
 		case v.committed == nil:
 			continue
@@ -43,7 +48,8 @@ func (a *auditor) inventory(ctx context.Context, dataset string, versions []*ver
 			takeNamed(listed, a.named(v.committed.Record(), nil))
 			continue
 		}
-		if err := a.wholeVersion(groupCtx, group, v.committed.Record(), listed); err != nil {
+		units[at] = a.rowUnit(v.committed.Record(), predecessorOf(versions, at), previousOf(versions, at))
+		if err := a.wholeVersion(groupCtx, group, v.committed.Record(), listed, units[at]); err != nil {
 			_ = group.Wait() // its error ends the audit too; this one came first
 			return err
 		}
@@ -52,6 +58,14 @@ func (a *auditor) inventory(ctx context.Context, dataset string, versions []*ver
 		return err
 	}
 	a.leftovers(dataset, versions, listed)
+	for at, unit := range units {
+		if unit == nil {
+			continue
+		}
+		if err := a.settle(ctx, unit, versions[at].committed.Record(), previousOf(versions, at)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -73,7 +87,7 @@ func (a *auditor) listDataset(ctx context.Context, dataset string) (map[string]b
 }
 
 // wholeVersion checks every object that a record names, and enters its attachments.
-func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, record manifest.Record, listed map[string]bucket.Info) error {
+func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, record manifest.Record, listed map[string]bucket.Info, unit *rowUnit) error {
 	stored, err := readDocument[state.StoredDocument](ctx, a.Reader, manifest.StoredKey(record.Dataset, record.Version))
 	if err != nil {
 		if err := a.tell(ctx, KindDocument, manifest.StoredKey(record.Dataset, record.Version), record.Dataset, record.Version, err); err != nil {
@@ -85,6 +99,9 @@ func (a *auditor) wholeVersion(ctx context.Context, group *errgroup.Group, recor
 	for _, object := range named {
 		info, there := listed[object.key]
 		delete(listed, object.key)
+		if unit.takes(record, object.key) {
+			object.unit = unit
+		}
 		if !there {
 			group.Go(func() error { return a.absent(ctx, object) })
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"feedmirror/internal/bucket"
@@ -36,6 +37,9 @@ func (a *auditor) object(ctx context.Context, want expected, info bucket.Info) e
 	}
 	switch {
 	case !a.deep(want.dataset, want.version):
+		return nil
+	case want.unit != nil:
+		a.enter(want, info)
 		return nil
 	case a.Level.includes(LevelChecksum) && a.Ledger != nil && !info.Archived:
 		a.wait(want, info)
@@ -116,6 +120,9 @@ func (a *auditor) bytes(ctx context.Context, want expected, info bucket.Info) er
 		return nil
 	}
 	first := a.read(ctx, want)
+	if err := want.spool.trouble(); err != nil {
+		return err
+	}
 	if first.good(want) {
 		a.good(want, first.tag)
 		return nil
@@ -124,6 +131,9 @@ func (a *auditor) bytes(ctx context.Context, want expected, info bucket.Info) er
 		return ctx.Err()
 	}
 	second := a.read(ctx, want)
+	if err := want.spool.trouble(); err != nil {
+		return err
+	}
 	switch {
 	case second.good(want):
 		a.good(want, second.tag)
@@ -173,7 +183,17 @@ func (a *auditor) read(ctx context.Context, want expected) reading {
 	}
 	defer body.Close() // only read from: nothing can be lost
 	r := reading{tag: info.Tag}
-	r.sum, r.size, r.err = manifest.SumReader(body)
+	from := io.Reader(body)
+	if want.spool != nil {
+		if err := want.spool.restart(); err != nil {
+			return reading{err: err}
+		}
+		from = io.TeeReader(body, want.spool)
+	}
+	r.sum, r.size, r.err = manifest.SumReader(from)
+	if want.spool != nil {
+		want.spool.tag, want.spool.good = info.Tag, r.good(want)
+	}
 	a.count(func(c *Checked, _ *NotChecked) { c.Bytes += r.size })
 	a.Read(r.size)
 	return r

@@ -19,10 +19,13 @@ const (
 	LevelInventory Level = "inventory" // + every object exists with its size
 	LevelChecksum  Level = "checksum"  // + the checksum that the store itself keeps
 	LevelBytes     Level = "bytes"     // + the bytes hash to the manifest
+	LevelRows      Level = "rows"      // + what the Parquet files say, and the changes replayed
 )
 
 // Levels are all levels, the shallowest first.
-func Levels() []Level { return []Level{LevelChain, LevelInventory, LevelChecksum, LevelBytes} }
+func Levels() []Level {
+	return []Level{LevelChain, LevelInventory, LevelChecksum, LevelBytes, LevelRows}
+}
 
 func (l Level) includes(other Level) bool {
 	return slices.Index(Levels(), l) >= slices.Index(Levels(), other)
@@ -79,6 +82,9 @@ type Finding struct {
 	Facts  string `json:"facts,omitempty"`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
+	// RecordIDs are the first twenty records that it is about, and Columns the columns; level rows only.
+	RecordIDs []string `json:"recordIds,omitempty"`
+	Columns   []string `json:"columns,omitempty"`
 	// Acknowledged says who took note of it: it stays visible and decides no exit code.
 	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
 }
@@ -109,6 +115,11 @@ type Checked struct {
 	// at the objects. From level inventory on the objects are looked at here.
 	Carried int64 `json:"carried"`
 	Bytes   int64 `json:"bytes"` // read and hashed
+	// Versions are those whose rows were read, Rows the rows of their snapshots, and Replays the versions
+	// whose changes were replayed; level rows only.
+	Versions int64 `json:"versions,omitempty"`
+	Rows     int64 `json:"rows,omitempty"`
+	Replays  int64 `json:"replays,omitempty"`
 }
 
 // NotChecked counts objects by why this level could not check them.
@@ -123,6 +134,10 @@ type NotChecked struct {
 	Fresh       int64 `json:"fresh"`       // the ledger says that they were found good a short time ago
 	Budget      int64 `json:"budget"`      // due, and beyond the budget of bytes
 	Interrupted int64 `json:"interrupted"` // not reached
+	// Replays are versions whose rows were read without a replay, for the reason that the report gives;
+	// Versions are those whose rows were not read at all. Level rows only.
+	Replays  int64 `json:"replays,omitempty"`
+	Versions int64 `json:"versions,omitempty"`
 }
 
 // Report is the result of an audit.
@@ -135,6 +150,7 @@ type Report struct {
 	Checked    Checked    `json:"checked"`
 	NotChecked NotChecked `json:"notChecked"`
 	Compared   int64      `json:"compared,omitempty"` // versions whose manifest the feed was asked for
+	Rows       *Rows      `json:"rows,omitempty"`     // level rows only
 	Findings   []Finding  `json:"findings"`
 	Notes      []Finding  `json:"notes"` // worth knowing, wrong in nothing
 }

@@ -20,7 +20,6 @@ const maxDocument = 512 << 20
 // Book is the ledger of one audit: what stood when it began, and what it found good since. It
 // implements audit.Ledger and is safe for concurrent use.
 type Book struct {
-	level  audit.Level
 	maxAge time.Duration
 	now    func() time.Time
 	marks  []mark // in order of id; not changed once loaded
@@ -38,10 +37,10 @@ type mark struct {
 	depth int8
 }
 
-// Load reads the ledger for an audit at a level. What was found good within maxAge is not due.
+// Load reads the ledger for an audit. What was found good within maxAge is not due.
 // Documents of datasets that are not selected are left alone.
-func Load(ctx context.Context, r bucket.Reader, selected func(dataset string) bool, level audit.Level, maxAge time.Duration, now func() time.Time) (*Book, error) {
-	book := &Book{level: level, maxAge: maxAge, now: now, fresh: map[string][]Entry{}}
+func Load(ctx context.Context, r bucket.Reader, selected func(dataset string) bool, maxAge time.Duration, now func() time.Time) (*Book, error) {
+	book := &Book{maxAge: maxAge, now: now, fresh: map[string][]Entry{}}
 	for info, err := range r.List(ctx, manifest.LedgerPrefix, "") {
 		if err != nil {
 			return nil, err
@@ -86,8 +85,8 @@ func depth(level audit.Level) int8 { return int8(slices.Index(audit.Levels(), le
 
 // Last implements audit.Ledger. A check of an object under another tag is none of this object. A
 // time in the future, by a clock that was wrong, does not keep an object from being due.
-func (b *Book) Last(o audit.Object) (last time.Time, due bool) {
-	id, tag, wanted := manifest.SumBytes([]byte(o.Key)), HashTag(o.Tag), depth(b.level)
+func (b *Book) Last(o audit.Object, level audit.Level) (last time.Time, due bool) {
+	id, tag, wanted := manifest.SumBytes([]byte(o.Key)), HashTag(o.Tag), depth(level)
 	at, _ := slices.BinarySearchFunc(b.marks, id, func(m mark, id manifest.SHA256) int { return bytes.Compare(m.id[:], id[:]) })
 	for ; at < len(b.marks) && b.marks[at].id == id; at++ {
 		m := b.marks[at]
@@ -103,8 +102,8 @@ func (b *Book) Last(o audit.Object) (last time.Time, due bool) {
 }
 
 // Good implements audit.Ledger.
-func (b *Book) Good(o audit.Object) {
-	entry := Entry{Key: o.Key, Level: string(b.level), CheckedAt: b.now().Truncate(time.Microsecond), Tag: HashTag(o.Tag)}
+func (b *Book) Good(o audit.Object, level audit.Level) {
+	entry := Entry{Key: o.Key, Level: string(level), CheckedAt: b.now().Truncate(time.Microsecond), Tag: HashTag(o.Tag)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	document := Key(o.Dataset, o.SHA256)

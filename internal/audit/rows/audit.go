@@ -45,6 +45,7 @@ type Result struct {
 	Replayed   bool
 	NoReplay   string
 	NotChecked []string // what else was not checked, and why
+	Incomplete bool     // something could not be read that another audit may read
 	Compared   []string // columns that the replay compared
 	Partitions int
 	Spilled    int64 // bytes of reduced rows that went to files
@@ -90,7 +91,7 @@ func Check(ctx context.Context, in Input, o Options) (result Result, err error) 
 		in.IDMap = nil
 	}
 	if in.Previous != nil && !a.readable(in.Previous.Parts) {
-		in.Previous, in.NoReplay = nil, "the previous snapshot cannot be read; its own version tells more"
+		in.Previous, in.NoReplay = nil, previousUnreadable
 	}
 	if in.IDMapFrom != nil && !a.readable(in.IDMapFrom.Parts) {
 		in.IDMapFrom = nil
@@ -101,6 +102,8 @@ func Check(ctx context.Context, in Input, o Options) (result Result, err error) 
 	a.shape(in)
 	return result, a.contents(in)
 }
+
+const previousUnreadable = "the previous snapshot cannot be read; its own version tells more"
 
 // noReplay returns the reason that was given before, or else this one.
 func noReplay(given, reason string) string {
@@ -193,7 +196,7 @@ func (a *auditor) changesAndReplay(in Input, this *snapshotFacts, columns map[st
 	}()
 	switch {
 	case err != nil && in.Previous != nil && changes == nil:
-		a.result.NoReplay = "the previous snapshot cannot be read; its own version tells more"
+		a.result.NoReplay, a.result.Incomplete = previousUnreadable, true
 		if machine := a.machine(err); machine != nil {
 			return machine
 		}
@@ -252,6 +255,7 @@ func (a *auditor) unreadable(err error, table Table) error {
 		return machine
 	}
 	if errors.Is(err, errTooLarge) {
+		a.result.Incomplete = true
 		a.skip("rows of the %s: %v", table, err)
 		return nil
 	}
