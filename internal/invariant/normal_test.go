@@ -6,7 +6,10 @@ import (
 	"testing"
 )
 
-const pruned3 = v3 + "pruned.json"
+const (
+	pruned3     = v3 + "pruned.json"
+	snapshotLog = "snapshot/ploti_dataset_id=" + ds + "/_delta_log/"
+)
 
 // history is a bucket with every document that two runs may write differently.
 func history(t *testing.T) memory {
@@ -96,12 +99,14 @@ func TestEqualSeesWhateverElseDiffers(t *testing.T) {
 		key    string
 		detail string
 	}{
-		"a part is missing":             {remove(part5), MissingKey, part5, ""},
-		"a record is missing":           {remove(v5 + "record.json"), MissingKey, v5 + "record.json", ""},
-		"a pointer is missing":          {remove(pointerKey), MissingKey, pointerKey, ""},
-		"a note is missing":             {remove(gone6), MissingKey, gone6, ""},
-		"an attachment is missing":      {remove(pdfKey()), MissingKey, pdfKey(), ""},
-		"a key too many":                {put("README", "x"), ExtraKey, "README", ""},
+		"a part is missing":        {remove(part5), MissingKey, part5, ""},
+		"a record is missing":      {remove(v5 + "record.json"), MissingKey, v5 + "record.json", ""},
+		"a pointer is missing":     {remove(pointerKey), MissingKey, pointerKey, ""},
+		"a note is missing":        {remove(gone6), MissingKey, gone6, ""},
+		"an attachment is missing": {remove(pdfKey()), MissingKey, pdfKey(), ""},
+		"a key too many":           {put("README", "x"), ExtraKey, "README", ""},
+		"a table too many": {put(snapshotLog+"00000000000000000000.json", `{"metaData":{"id":"t","schemaString":"{}"}}`+"\n"+`{"add":{"path":"ploti_version=0000000005/part-0000.parquet"}}`),
+			ExtraKey, snapshotLog, ""},
 		"a document too many":           {put(v5+"pruned.json", "{}"), ExtraKey, v5 + "pruned.json", ""},
 		"a part has other bytes":        {put(part5, "fivE"), OtherBytes, part5, "SHA256"},
 		"a manifest has other bytes":    {put(v5+"manifest.json", "{}"), OtherBytes, v5 + "manifest.json", ""},
