@@ -30,42 +30,42 @@ func cut[T any](items []T, n int) [][]T {
 
 func partName(folder string, i int) string { return fmt.Sprintf("%s/part-%04d.parquet", folder, i) }
 
-func (d *Dataset) writeSnapshot(v *version, table records.Table, spec ReleaseSpec) error {
+func (d *Dataset) writeSnapshot(v *version, schema records.Schema, c Contents, spec ReleaseSpec) error {
 	lastChange := d.feed.options.Assume.RowVersionIsLastChange
-	parts := cut(table.Rows, cmp.Or(spec.Parts, d.spec.Parts))
+	parts := cut(c.Snapshot, cmp.Or(spec.Parts, d.spec.Parts))
 	for i, rows := range parts {
-		schema := table.Schema
+		schema := schema
 		if spec.MixedParts && i == len(parts)-1 {
-			odd := records.Table{Schema: table.Schema, Rows: rows}.Clone()
+			odd := records.Table{Schema: schema, Rows: rows}.Clone()
 			if err := (&records.Maker{}).RetypeColumn(&odd); err != nil {
 				return fmt.Errorf("mix parts: %w", err)
 			}
 			schema, rows = odd.Schema, odd.Rows
 		}
 		var out bytes.Buffer
-		if err := records.WriteSnapshot(&out, schema, v.envelope(), rows, lastChange); err != nil {
+		if err := records.WriteSnapshot(&out, schema, c.Envelope, rows, lastChange); err != nil {
 			return fmt.Errorf("write snapshot: %w", err)
 		}
 		data := out.Bytes()
 		if spec.BrokenFooter && i == 0 {
 			copy(data[len(data)-8:], "rubbish!")
 		}
-		v.files = append(v.files, newFile(kindSnapshot, partName("snapshot", i), parquetType, newBytesBlob(data)))
+		v.files = append(v.files, spec.part(kindSnapshot, partName("snapshot", i), data))
 	}
 	return nil
 }
 
 // writeChanges writes the changes files; a version without any change has none.
-func (d *Dataset) writeChanges(v *version, schema records.Schema, changes []records.Change, n int) error {
-	if len(changes) == 0 {
+func (d *Dataset) writeChanges(v *version, schema records.Schema, c Contents, spec ReleaseSpec) error {
+	if len(c.Changes) == 0 {
 		return nil
 	}
-	for i, part := range cut(changes, n) {
+	for i, part := range cut(c.Changes, cmp.Or(spec.ChangeParts, 1)) {
 		var out bytes.Buffer
-		if err := records.WriteChanges(&out, schema, v.envelope(), part); err != nil {
+		if err := records.WriteChanges(&out, schema, c.Envelope, part); err != nil {
 			return fmt.Errorf("write changes: %w", err)
 		}
-		v.files = append(v.files, newFile(kindChanges, partName("changes", i), parquetType, newBytesBlob(out.Bytes())))
+		v.files = append(v.files, spec.part(kindChanges, partName("changes", i), out.Bytes()))
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (d *Dataset) RewriteHistory(number int64) error {
 	elsewhere := "https://mirror.example.gov/rewritten"
 	rewritten.sourceURL = &elsewhere
 	rewritten.files = nil
-	if err := d.writeSnapshot(&rewritten, v.table, ReleaseSpec{Parts: len(v.inGroup(kindSnapshot))}); err != nil {
+	if err := d.writeSnapshot(&rewritten, v.table.Schema, Contents{Envelope: rewritten.envelope(), Snapshot: v.table.Rows}, ReleaseSpec{Parts: len(v.inGroup(kindSnapshot))}); err != nil {
 		return fmt.Errorf("rewrite version %d of %q: %w", number, d.spec.ID, err)
 	}
 	for _, f := range v.files {

@@ -35,10 +35,24 @@ type ReleaseSpec struct {
 	Previous            *int64        // overrides previousVersion, to make a fork; 0 is none
 
 	// Contradictions, to be met by a careful reader.
-	RowCountOff   int  // added to rowCount
-	MixedParts    bool // the last of several parts has a column of another type
-	BrokenFooter  bool // the first part ends in rubbish
-	WrongManifest bool // manifest.json names the hash of other bytes for the first part
+	RowCountOff   int   // added to rowCount
+	CountsOff     int64 // added to counts.added
+	MixedParts    bool  // the last of several parts has a column of another type
+	BrokenFooter  bool  // the first part ends in rubbish
+	WrongManifest bool  // manifest.json names the hash of other bytes for the first part
+	// Bend changes what is about to be written. Sizes, hashes and counts are those of the outcome, so that
+	// the files contradict each other and nothing else.
+	Bend func(c *Contents)
+	// BendFile changes the bytes of a part before its size and hash are taken.
+	BendFile func(path string, data []byte) []byte
+}
+
+// Contents is what the files of a version are made of.
+type Contents struct {
+	Envelope records.Envelope
+	Snapshot []records.Row
+	Changes  []records.Change
+	Pairs    []records.IDPair // of the id map
 }
 
 // ExtraFile is a file of a kind that no document names.
@@ -67,7 +81,6 @@ func (d *Dataset) Release(spec ReleaseSpec) (int64, error) {
 	d.numberSchema(v, before, table.Schema)
 	v.idsChanged = len(pairs) > 0
 	v.resync = v.resync || before == nil || v.idsChanged || v.breaksSchema()
-	v.rowCount = int64(len(table.Rows) + spec.RowCountOff)
 	v.attachments = d.attach(maker, table, spec, before == nil)
 	if err := d.writeFiles(v, table, pairs, spec); err != nil {
 		return 0, fmt.Errorf("release version %d of %q: %w", v.number, d.spec.ID, err)
@@ -197,28 +210,44 @@ func (d *Dataset) publish(v *version) {
 
 // writeFiles makes the version's files, its manifest last.
 func (d *Dataset) writeFiles(v *version, table records.Table, pairs []records.IDPair, spec ReleaseSpec) error {
+	contents := Contents{Envelope: v.envelope(), Snapshot: table.Rows, Pairs: pairs}
 	if !v.resync {
-		changes := records.Diff(d.table, table)
-		v.counts = countChanges(changes)
-		if err := d.writeChanges(v, table.Schema, changes, cmp.Or(spec.ChangeParts, 1)); err != nil {
+		contents.Changes = records.Diff(d.table, table)
+	}
+	if spec.Bend != nil {
+		contents.Snapshot = table.Clone().Rows
+		spec.Bend(&contents)
+	}
+	v.rowCount = int64(len(contents.Snapshot) + spec.RowCountOff)
+	if !v.resync {
+		v.counts = countChanges(contents.Changes)
+		v.counts.Added += spec.CountsOff
+		if err := d.writeChanges(v, table.Schema, contents, spec); err != nil {
 			return err
 		}
 	}
-	if err := d.writeSnapshot(v, table, spec); err != nil {
+	if err := d.writeSnapshot(v, table.Schema, contents, spec); err != nil {
 		return err
 	}
-	if len(pairs) > 0 {
+	if len(contents.Pairs) > 0 {
 		var out bytes.Buffer
-		if err := records.WriteIDMap(&out, d.spec.ID, pairs); err != nil {
+		if err := records.WriteIDMap(&out, d.spec.ID, contents.Pairs); err != nil {
 			return fmt.Errorf("write id map: %w", err)
 		}
-		name := d.feed.options.Assume.IDMapFolder + "/part-0000.parquet"
-		v.files = append(v.files, newFile(kindIDMap, name, parquetType, newBytesBlob(out.Bytes())))
+		v.files = append(v.files, spec.part(kindIDMap, d.feed.options.Assume.IDMapFolder+"/part-0000.parquet", out.Bytes()))
 	}
 	for _, extra := range spec.Extra {
 		v.files = append(v.files, newFile(kindExtra, extra.Path, "application/octet-stream", newBytesBlob(extra.Data)))
 	}
 	return d.writeDocuments(v, spec.WrongManifest)
+}
+
+// part makes a Parquet file of a version.
+func (s ReleaseSpec) part(k kind, name string, data []byte) file {
+	if s.BendFile != nil {
+		data = s.BendFile(name, data)
+	}
+	return newFile(k, name, parquetType, newBytesBlob(data))
 }
 
 // writeDocuments adds schema.json and manifest.json.
