@@ -10,7 +10,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"feedmirror/internal/fault"
-	"feedmirror/internal/tables"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -39,7 +38,7 @@ type worker struct {
 	changed   bool   // a version was committed, published or flagged
 	fence     bool   // a version was flagged, and the pointer not swapped since
 	shown     int64  // revision of the pointer that the dataset's own tables were brought up to
-	footers   *rememberedFooters
+	footers   *versionFooters
 	leftAlone bool // a decision retires it, which only counts while nothing is published
 	undecided bool // an operator's command owes it and has not written its decision yet
 }
@@ -50,7 +49,7 @@ func (p *pass) work(ctx context.Context, t target, after *state.BusyError) *stat
 	w := &worker{
 		pass: p, target: t, current: t.current, line: p.lineOf(t.dataset),
 		log:    p.Log.With().Str("dataset", t.dataset).Logger(),
-		failed: map[manifest.Number]bool{}, footers: &rememberedFooters{stored: tables.StoredFooters{Reader: p.Store}},
+		failed: map[manifest.Number]bool{}, footers: &versionFooters{recent: &p.footersOfChanges},
 	}
 	holder, err := p.take(ctx, t.dataset, after)
 	var busy *state.BusyError

@@ -62,6 +62,8 @@ type pass struct {
 	recent   []state.Recent
 	touched  bool // something was committed, published, noted or decided
 	waiting  waitingTables
+
+	footersOfChanges recentFooters
 }
 
 func newPass(o Options) *pass {
@@ -70,6 +72,7 @@ func newPass(o Options) *pass {
 		o.ManifestMemory = defaultManifestMemory
 	}
 	p := &pass{Options: o, kept: semaphore.NewWeighted(o.ManifestMemory)}
+	p.footersOfChanges.stored.Reader = o.Store
 	p.leases = &state.Leases{Docs: o.Store, Owner: o.Run, Host: o.Host, TTL: o.LeaseTTL, Now: o.Now, Pause: o.Pause}
 	p.tally.report = &Report{Run: o.Run, Tool: o.Tool, Pass: "incremental", Started: started, Failures: []Failure{}, Held: []HeldDataset{}, Notes: []Note{}}
 	return p

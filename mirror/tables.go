@@ -157,10 +157,13 @@ func (p *pass) writeSharedIfDue(ctx context.Context) {
 }
 
 func (p *pass) writeShared(ctx context.Context, datasets []tables.Progress) error {
-	shared, err := showShared(ctx, p.Tables, datasets, p.Run)
+	projector := *p.Tables
+	projector.Footers = &p.footersOfChanges
+	shared, err := showShared(ctx, &projector, datasets, p.Run)
 	if err != nil {
 		return err
 	}
+	p.footersOfChanges.forget()
 	for dataset, left := range shared.left {
 		p.tally.note(Note{Dataset: dataset, Kind: "changes-not-listed", Message: strings.Join(left, "; ")})
 	}
@@ -198,20 +201,63 @@ func (p *pass) finishShared(ctx context.Context) {
 	}
 }
 
-// rememberedFooters reads the footers of parts, and remembers those of the version at hand: whoever
-// commits it writes its tables next.
-type rememberedFooters struct {
+// maxRecentFooters bounds the footers of changes that a pass remembers until it lists them: some KiB each.
+const maxRecentFooters = 1000
+
+// recentFooters reads the footers of changes, and remembers those that the pass has read at their
+// commit. What it forgot is read again.
+type recentFooters struct {
 	stored tables.StoredFooters
+	mu     sync.Mutex
+	known  map[string]parquetinfo.PartInfo // by key
+}
+
+func (f *recentFooters) remember(key string, info parquetinfo.PartInfo) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.known) < maxRecentFooters {
+		if f.known == nil {
+			f.known = map[string]parquetinfo.PartInfo{}
+		}
+		f.known[key] = info
+	}
+}
+
+// Footer implements tables.Footers.
+func (f *recentFooters) Footer(ctx context.Context, file manifest.RecordFile) (parquetinfo.PartInfo, error) {
+	f.mu.Lock()
+	info, ok := f.known[file.Key]
+	f.mu.Unlock()
+	if ok {
+		return info, nil
+	}
+	return f.stored.Footer(ctx, file)
+}
+
+func (f *recentFooters) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.known)
+}
+
+// versionFooters reads the footers of parts, and remembers those of the version at hand: whoever
+// commits it writes its tables next.
+type versionFooters struct {
+	recent *recentFooters
 	known  map[string]parquetinfo.PartInfo // by key
 }
 
 // Footer implements tables.Footers.
-func (f *rememberedFooters) Footer(ctx context.Context, file manifest.RecordFile) (parquetinfo.PartInfo, error) {
+func (f *versionFooters) Footer(ctx context.Context, file manifest.RecordFile) (parquetinfo.PartInfo, error) {
 	if info, ok := f.known[file.Key]; ok {
 		return info, nil
 	}
-	info, err := f.stored.Footer(ctx, file)
-	if err == nil {
+	info, err := f.recent.Footer(ctx, file)
+	switch {
+	case err != nil:
+	case file.Kind == manifest.KindChanges:
+		f.recent.remember(file.Key, info)
+	default:
 		if f.known == nil {
 			f.known = map[string]parquetinfo.PartInfo{}
 		}
@@ -220,4 +266,4 @@ func (f *rememberedFooters) Footer(ctx context.Context, file manifest.RecordFile
 	return info, err
 }
 
-func (f *rememberedFooters) forget() { clear(f.known) }
+func (f *versionFooters) forget() { clear(f.known) }
