@@ -47,7 +47,7 @@ func (s *says) List(ctx context.Context, prefix, after string) iter.Seq2[bucket.
 }
 
 func (s *says) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, bucket.Info, error) {
-	if key == s.key {
+	if key == s.key && length < 0 { // to its end; a footer is read by ranges
 		s.opened++ // one worker
 	}
 	return s.Store.Open(ctx, key, offset, length)

@@ -91,6 +91,51 @@ func TestWhatBelongsToNothingIsTold(t *testing.T) {
 	}
 }
 
+// TestAFileThatEnginesReadWithATableIsAFinding: in the folder of a version that is whole, or a Parquet file
+// anywhere below a table's folder. Engines pass over hidden names, and so does the audit.
+func TestAFileThatEnginesReadWithATableIsAFinding(t *testing.T) {
+	w := auditedWorld(t)
+	old := 48 * time.Hour
+	part := "ploti_dataset_id=" + permits + "/"
+	misread := []string{
+		"snapshot/" + part + "ploti_version=0000000002/part-0007.parquet",
+		"snapshot/" + part + "ploti_version=0000000002/README.txt",
+		"attachment_index/" + part + "ploti_version=0000000003/more.parquet",
+		"id_map/" + part + "ploti_version=0000000003/part-0009.PARQUET",
+		"snapshot/" + part + "all.parquet",
+		"changes/all.parquet",
+		"changes/ploti_dataset_id=_x/part.parquet",
+	}
+	quiet := map[string]audit.Kind{
+		"snapshot/" + part + "ploti_version=0000000002/_SUCCESS":          audit.KindOrphan,
+		"snapshot/" + part + "ploti_version=0000000002/.part.parquet":     audit.KindForeign,
+		"snapshot/" + part + "ploti_version=0000000099/part-0000.parquet": audit.KindOrphan,
+		"snapshot/" + part + "notes.txt":                                  audit.KindForeign,
+		"publications/2026-01-01/lost.parquet":                            audit.KindOrphan,
+		"publications/2026-01-01/notes.txt":                               audit.KindForeign,
+	}
+	for _, key := range misread {
+		w.lay(key, old)
+	}
+	for key := range quiet {
+		w.lay(key, old)
+	}
+	report := w.audit(audit.LevelInventory)
+	for _, key := range misread {
+		if found := only(report.Findings, key); len(found) != 1 || found[0].Kind != audit.KindMisread || found[0].Hint == "" {
+			t.Errorf("%s: findings %+v", key, found)
+		}
+	}
+	for key, kind := range quiet {
+		if notes := only(report.Notes, key); len(notes) != 1 || notes[0].Kind != kind {
+			t.Errorf("%s: notes %+v, want %s", key, notes, kind)
+		}
+	}
+	if len(report.Findings) != len(misread) {
+		t.Errorf("%d findings, want %d: %+v", len(report.Findings), len(misread), report.Findings)
+	}
+}
+
 // TestAnAuditBesideAPruneAccusesNobody lets a whole prune run before each request of an audit.
 func TestAnAuditBesideAPruneAccusesNobody(t *testing.T) {
 	tally := evidence.Count(t, "audit-beside-prune")

@@ -105,7 +105,7 @@ func (p *tablePublisher) publish(ctx context.Context) error {
 		}
 	}
 	p.Stage("tables of all datasets")
-	if err := p.changes(ctx, all, selected); err != nil {
+	if err := p.changes(ctx, selected); err != nil {
 		return err
 	}
 	return p.publications(ctx, all, selected)
@@ -203,14 +203,16 @@ func (p *tablePublisher) add(outcome tables.Outcome, deleted int) {
 	}
 }
 
-func (p *tablePublisher) changes(ctx context.Context, all, selected []string) error {
+func (p *tablePublisher) changes(ctx context.Context, selected []string) error {
 	deleted := 0
 	if p.RebuildChanges {
 		var err error
 		if deleted, err = tables.Clear(ctx, p.Store, tables.ChangesRoot); err != nil {
 			return p.fail(ctx, "", err)
 		}
-		selected = all
+		if selected, err = state.Datasets(ctx, p.Store); err != nil { // as they are now: a pass may have written into the log that went
+			return p.fail(ctx, "", err)
+		}
 	}
 	progress, err := p.progress(ctx, selected)
 	if err != nil {
@@ -243,7 +245,25 @@ func (p *tablePublisher) publications(ctx context.Context, all, selected []strin
 	for key, why := range rebuilt.Unusable {
 		p.report.Notes = append(p.report.Notes, Note{Kind: "file-unusable", Message: key + ": " + why})
 	}
+	if err == nil {
+		rebuilt.Commit, err = p.catchUp(ctx)
+	}
 	return p.shared(ctx, rebuilt.Outcome, rebuilt.Deleted, true, "--rebuild-shared publications", err)
+}
+
+// catchUp adds the moves of pointers since they were read: their rows may have stood in the log that was
+// deleted. It returns the number of the newest commit.
+func (p *tablePublisher) catchUp(ctx context.Context) (int64, error) {
+	datasets, err := state.Datasets(ctx, p.Store)
+	if err != nil {
+		return 0, err
+	}
+	progress, err := p.progress(ctx, datasets)
+	if err != nil {
+		return 0, err
+	}
+	outcome, err := p.Tables.Publications(ctx, progress, p.Run)
+	return outcome.Commit, err
 }
 
 // progress reads how far datasets have come.

@@ -200,14 +200,15 @@ func (a *auditor) readIndex(ctx context.Context, key string, visit func(attachme
 
 // leftovers tells about what lies below the dataset's prefixes and no record names.
 func (a *auditor) leftovers(dataset string, versions []*version, listed map[string]bucket.Info) {
-	byNumber := map[manifest.Number]*version{}
-	for _, v := range versions {
-		byNumber[v.held.Number] = v
-	}
+	byNumber := numbered(versions)
 	for key, info := range listed {
+		if v := folderOf(byNumber, key); v != nil && visible(key) {
+			a.find(misread(key, dataset, int64(v.held.Number), fmt.Sprintf("its version %d is whole without it: no record names it (%d bytes)", v.held.Number, info.Size)))
+			continue
+		}
 		parsed, ok := manifest.ParseDataKey(key)
 		if !ok {
-			a.note(Finding{Kind: KindForeign, Key: key, Dataset: dataset, Detail: "no key of the bucket's layout"})
+			a.foreign(key, dataset)
 			continue
 		}
 		n, document, isDocument := manifest.ParseVersionKey(dataset, key)

@@ -56,6 +56,9 @@ func (a *auditor) publicationsFile(ctx context.Context, listed tables.Listed) ([
 		a.find(tableFinding(tables.Problem{Code: "missing", Key: listed.Key, Detail: "the log of publications lists it, the bucket does not have it"}, "",
 			"Restore it from the bucket's own history, else write the table anew: mirror publish-tables --rebuild-shared publications"))
 		return nil, nil
+	case fault.Is(err, fault.Malformed):
+		a.find(tableFinding(tables.Problem{Code: "unreadable", Key: listed.Key, Detail: err.Error()}, "", publicationsHint))
+		return nil, nil
 	case err != nil:
 		return nil, a.tell(ctx, KindTable, listed.Key, "", 0, err)
 	}

@@ -27,6 +27,9 @@ func (a *auditor) strays(ctx context.Context, datasets []string) error {
 	if a.Partial { // told by an audit of everything
 		return nil
 	}
+	if err := a.strayPublications(ctx); err != nil {
+		return err
+	}
 	return a.foreignFolders(ctx)
 }
 
@@ -48,7 +51,7 @@ func (a *auditor) strayDatasets(ctx context.Context, table string, datasets []st
 				continue
 			}
 			if !a.Partial {
-				a.note(Finding{Kind: KindForeign, Key: info.Key, Detail: "no key of the bucket's layout"})
+				a.foreign(info.Key, "")
 			}
 			continue
 		case !slices.Contains(datasets, dataset) && a.Select(dataset):

@@ -154,7 +154,7 @@ func visitCheckpoint[Row any](ctx context.Context, r bucket.Reader, key string, 
 		return err, nil
 	}
 	reader := parquet.NewGenericReader[Row](file)
-	defer reader.Close() // only read from: nothing can be lost
+	defer func() { _ = reader.Close() }() // only read from: nothing can be lost
 	rows := make([]Row, 256)
 	for {
 		clear(rows)
@@ -231,8 +231,8 @@ func (l log) checkpoint(ctx context.Context, n int64, all *contents) error {
 	if err != nil {
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
-	defer os.Remove(file.Name())
-	defer file.Close() // written, then read back: a failed close loses nothing
+	defer func() { _ = os.Remove(file.Name()) }() // the folder of temporary files is cleaned by others too
+	defer func() { _ = file.Close() }() // written, then read back: a failed close loses nothing
 	actions, err := writeCheckpoint(file, all)
 	if err != nil {
 		return fmt.Errorf("write checkpoint: %w", err)

@@ -41,6 +41,10 @@ func hiveTypes() map[string]string {
 func (d athenaDialect) versions(name, dataset string, major Major) string {
 	var columns, left []string
 	for _, c := range major.Columns {
+		if strings.EqualFold(c.Name, versionColumn) {
+			left = append(left, oneLine(c.Name)) // Hive takes no column that is named like a partition
+			continue
+		}
 		if !plainName.MatchString(strings.ToLower(c.Name)) {
 			left = append(left, oneLine(c.Name))
 			continue
@@ -49,7 +53,7 @@ func (d athenaDialect) versions(name, dataset string, major Major) string {
 	}
 	text := ""
 	if len(left) > 0 {
-		text = "-- left out, since Athena takes only letters, digits and underscores: " + strings.Join(left, ", ") + "\n"
+		text = "-- left out, since Athena takes only letters, digits and underscores, and no column named like the partition: " + strings.Join(left, ", ") + "\n"
 	}
 	root := d.Place.under("s3", SnapshotRoot(dataset))
 	text += fmt.Sprintf("CREATE EXTERNAL TABLE `%s`.`%s_files` (\n%s\n)\nPARTITIONED BY (`ploti_version` string)\nSTORED AS PARQUET\nLOCATION '%s'\n"+

@@ -83,7 +83,7 @@ func ReadPublications(ctx context.Context, r bucket.Reader, key string) (rows []
 		return nil, fmt.Errorf("%d rows are more than a file of publications has", file.NumRows())
 	}
 	reader := parquet.NewGenericReader[Publication](file)
-	defer reader.Close() // only read from: nothing can be lost
+	defer func() { _ = reader.Close() }() // only read from: nothing can be lost
 	rows = make([]Publication, file.NumRows())
 	count, err := reader.Read(rows)
 	if err != nil && !errors.Is(err, io.EOF) {

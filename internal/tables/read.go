@@ -211,27 +211,21 @@ func (l *logReader) readOne(ctx context.Context, n int64) (bool, error) {
 func (l *logReader) checkActions(key string, n int64, actions []action, said stamp) {
 	described, ruled, moved := n > 0, n > 0, said.Dataset == ""
 	for i := range actions {
-		switch a := &actions[i]; {
-		case a.Protocol != nil:
+		a := &actions[i]
+		if l.checkFile(key, a); a.Protocol != nil {
 			ruled = true
 			if !reflect.DeepEqual(*a.Protocol, protocolFor(nil, false)) && !reflect.DeepEqual(*a.Protocol, protocolFor(nil, true)) {
 				l.problem("protocol", key, "it asks for a protocol that no mirror asks for")
 			}
-		case a.MetaData != nil:
+		}
+		if a.MetaData != nil {
 			described = true
 			l.checkMetaData(key, a.MetaData, said)
-		case a.Txn != nil:
+		}
+		if a.Txn != nil && said.Dataset != "" {
 			moved = true
-			if said.Dataset != "" && (a.Txn.AppID != appID(said.Dataset) || a.Txn.Version != int64(said.Version)) {
+			if a.Txn.AppID != appID(said.Dataset) || a.Txn.Version != int64(said.Version) {
 				l.problem("stamp", key, "its txn says %s at %d, its userMetadata %s at %d", a.Txn.AppID, a.Txn.Version, appID(said.Dataset), said.Version)
-			}
-		case a.Remove != nil:
-			if _, listed := l.now.files[a.Remove.Path]; !listed {
-				l.problem("remove", key, "it removes %s, which is not listed", manifest.Quote(a.Remove.Path))
-			}
-		case a.Add != nil:
-			if _, err := keyOf(l.found.Root, a.Add.Path); err != nil || strings.HasPrefix(a.Add.Path, "/") || strings.Contains(a.Add.Path, "://") {
-				l.problem("path", key, "it lists %s, which lies outside the table", manifest.Quote(a.Add.Path))
 			}
 		}
 	}
@@ -240,6 +234,20 @@ func (l *logReader) checkActions(key string, n int64, actions []action, said sta
 	}
 	if !described || !ruled {
 		l.problem("undescribed", key, "the first commit says no protocol or no schema")
+	}
+}
+
+// checkFile holds what a commit lists and removes against what was listed before it.
+func (l *logReader) checkFile(key string, a *action) {
+	if a.Remove != nil {
+		if _, listed := l.now.files[a.Remove.Path]; !listed {
+			l.problem("remove", key, "it removes %s, which is not listed", manifest.Quote(a.Remove.Path))
+		}
+	}
+	if a.Add != nil {
+		if _, err := keyOf(l.found.Root, a.Add.Path); err != nil || strings.HasPrefix(a.Add.Path, "/") || strings.Contains(a.Add.Path, "://") {
+			l.problem("path", key, "it lists %s, which lies outside the table", manifest.Quote(a.Add.Path))
+		}
 	}
 }
 
