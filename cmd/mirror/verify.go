@@ -212,12 +212,15 @@ func printRows(out io.Writer, r *audit.Rows) {
 	if r == nil {
 		return
 	}
+	read, replayed := 0, 0
 	for _, v := range r.Versions {
 		text := "not read"
 		if v.Read {
+			read++
 			text = fmt.Sprintf("%d rows", v.Rows)
 		}
 		if v.Replayed {
+			replayed++
 			text += fmt.Sprintf(", %d changes replayed on version %d", v.Changes, v.ReplayedOn)
 		}
 		telemetry.Linef(out, "rows     %s: %s\n", subject(v.Dataset, v.Version), text)
@@ -225,8 +228,8 @@ func printRows(out io.Writer, r *audit.Rows) {
 			telemetry.Linef(out, "         not checked: %s\n", reason)
 		}
 	}
-	telemetry.Linef(out, "rows: %d versions; %s of memory for reduced rows, at most %s in temporary files\n",
-		len(r.Versions), telemetry.FormatBytes(r.MemoryBytes), telemetry.FormatBytes(r.DiskBytes))
+	telemetry.Linef(out, "rows: %d of %d versions read, %d replayed; %s of memory for reduced rows, at most %s in temporary files\n",
+		read, len(r.Versions), replayed, telemetry.FormatBytes(r.MemoryBytes), telemetry.FormatBytes(r.DiskBytes))
 }
 
 func printRepair(out io.Writer, r *mirror.RepairReport) {

@@ -72,6 +72,8 @@ func heldReason(record manifest.Record, before predecessor) string {
 // noReplay says why a version's changes are not replayed; "": they are.
 func noReplay(record manifest.Record, before predecessor) string {
 	switch {
+	case record.PreviousVersion == 0:
+		return heldReason(record, before)
 	case record.ResyncRequired:
 		return "it is a reload (resyncRequired): the feed sends no changes"
 	case record.Changes == manifest.ChangesExpired:
@@ -104,7 +106,7 @@ func (a *auditor) rows(ctx context.Context, unit *rowUnit, record manifest.Recor
 		return false, noRoom(a.TempFolder, err)
 	}
 	a.spools.measure(result.Spilled)
-	out.Read, out.Rows, out.Changes, out.VersionColumn = true, result.Rows, result.Changes, string(result.Form)
+	out.Read, out.Rows, out.Changes, out.VersionColumn = result.Read, result.Rows, result.Changes, string(result.Form)
 	out.Replayed, out.Compared, out.Findings = result.Replayed, result.Compared, len(result.Findings)
 	if out.Seconds = a.Now().Sub(began).Seconds(); result.Replayed {
 		out.ReplayedOn = int64(previous.Version)

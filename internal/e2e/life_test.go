@@ -104,7 +104,7 @@ func (w *world) idlePass() {
 
 func (w *world) verifyAll() {
 	w.t.Helper()
-	for _, level := range []string{"chain", "inventory", "checksum", "bytes"} {
+	for _, level := range []string{"chain", "inventory", "checksum", "bytes", "rows"} {
 		audit := decode[struct {
 			Status, Level string
 			Exit          int

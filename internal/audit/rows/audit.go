@@ -37,6 +37,7 @@ type Options struct {
 
 // Result is what an audit of a version's rows found.
 type Result struct {
+	Read     bool  // the snapshot was, to its end
 	Rows     int64 // of the snapshot
 	Changes  int64 // rows of the changes
 	Form     VersionForm
@@ -81,7 +82,7 @@ func Check(ctx context.Context, in Input, o Options) (result Result, err error) 
 	a := &auditor{Options: o, ctx: ctx, hash: newHasher(), result: &result, sound: map[*os.File]bool{}, infos: map[*os.File]parquetinfo.PartInfo{}}
 	if !a.inspect(TableSnapshot, in.Snapshot.Parts) {
 		result.NoReplay = noReplay(in.NoReplay, "the snapshot cannot be read")
-		a.skip("everything but the footers: the snapshot cannot be read")
+		a.skip("anything else: the snapshot cannot be read")
 		return result, nil
 	}
 	if !a.inspect(TableChanges, in.Changes) {
@@ -174,9 +175,10 @@ func (a *auditor) contents(in Input) (err error) {
 	defer func() { err = errors.Join(err, a.closed(this)) }()
 	if err != nil {
 		a.result.NoReplay = noReplay(in.NoReplay, "the snapshot cannot be read")
+		a.skip("what comes after the footers: the snapshot cannot be read")
 		return a.unreadable(err, TableSnapshot)
 	}
-	a.result.Rows, a.result.Form = this.rows, this.envelope.form
+	a.result.Read, a.result.Rows, a.result.Form = true, this.rows, this.envelope.form
 	a.snapshot(in.Snapshot, this)
 	if err := a.changesAndReplay(in, this, columns); err != nil {
 		return err
