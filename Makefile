@@ -84,6 +84,7 @@ cover: tools ## test with coverage; prints the total and writes .tools/out/cover
 readers-tools:
 	@scripts/tools versitygw
 	scripts/readers-tools
+	scripts/readers-jvm
 
 test-readers: readers-tools ## install pinned query engines and let them read what was mirrored (READERS=DuckDB for one)
 	@echo "go test -tags readers ./internal/readers"

@@ -52,6 +52,9 @@ func asClickHouse(rows table) table {
 	return said
 }
 
+// Its readers of S3 are hundreds of megabytes of libraries for a service that it reads like any folder.
+func TestSpark(t *testing.T) { askEverything(t, "spark", "spark_reader", inFolder) }
+
 // There is no script for deltalake alone: Polars' is the one that its users paste, and it opens the same
 // locations.
 func TestDeltalake(t *testing.T) {

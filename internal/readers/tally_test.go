@@ -34,6 +34,7 @@ func required() map[string][]string {
 		"deltalake":  {inFolder, onS3},
 		"polars":     {inFolder, onS3},
 		"clickhouse": {onS3},
+		"spark":      {inFolder},
 	}
 }
 

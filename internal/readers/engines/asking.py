@@ -36,6 +36,12 @@ def cells(table):
     return list(table.column_names), [[cell(one) for one in row] for row in zip(*columns)]
 
 
+def statements(script):
+    """Splits a script of SQL at semicolons that end a line."""
+    kept = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
+    return [one for one in (part.strip() for part in (kept + "\n").split(";\n")) if one]
+
+
 class SQLEngine:
     """An engine that is asked in SQL, behind query(). geometry() may be spelled otherwise."""
 

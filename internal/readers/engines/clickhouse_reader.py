@@ -16,7 +16,7 @@ class ClickHouse(asking.SQLEngine):
             file.write(re.search("^-- (<clickhouse>.*)$", task["script"], re.MULTILINE)[1])
         self.session = session.Session(os.path.join(task["scratch"], "server") + "?config-file=" + configuration)
         self.statements = 0
-        for statement in statements(task["script"]):
+        for statement in asking.statements(task["script"]):
             self.session.query(statement)
             self.statements += 1
         self.about = "ClickHouse " + self.session.query("SELECT version()", "TabSeparated").bytes().decode().strip() + " (chdb " + chdb.__version__ + ")"
@@ -41,12 +41,6 @@ class ClickHouse(asking.SQLEngine):
 def columns(dataset):
     replaced = ", ".join(f"if(isNull({name}), NULL, '0x' || lower(hex({name}))) AS {name}" for name in dataset["binary"] or [])
     return f"* REPLACE ({replaced})" if replaced else "*"
-
-
-def statements(script):
-    """Splits a script at semicolons that end a line."""
-    kept = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
-    return [one for one in (part.strip() for part in (kept + "\n").split(";\n")) if one]
 
 
 if __name__ == "__main__":
