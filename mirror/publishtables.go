@@ -164,8 +164,8 @@ func (p *tablePublisher) show(ctx context.Context, dataset string, deleted map[s
 		if err != nil {
 			var damaged *tables.DamagedError
 			if errors.As(err, &damaged) {
-				told = damaged.Error()
-				err = damagedTable(err, damaged.Root, "--rebuild "+dataset)
+				told = damagedText(damaged)
+				err = damagedTable(err, damaged)
 			}
 			if err := p.fail(ctx, dataset, err); err != nil {
 				return err
@@ -183,9 +183,14 @@ func (p *tablePublisher) show(ctx context.Context, dataset string, deleted map[s
 	return nil
 }
 
-func damagedTable(err error, root, flag string) error {
-	return &fault.Error{Op: "publish table", Object: root, Side: fault.SideBucket, Kind: fault.Malformed, Err: err,
-		Hint: "Write it anew from pointers and records: mirror publish-tables " + flag}
+func damagedTable(err error, damaged *tables.DamagedError) error {
+	return &fault.Error{Op: "publish table", Object: damaged.Root, Side: fault.SideBucket, Kind: fault.Malformed, Err: err,
+		Hint: "Write it anew from pointers and records: " + damaged.Remedy()}
+}
+
+// damagedText is what status and the notes of a pass say of a damaged table.
+func damagedText(damaged *tables.DamagedError) string {
+	return damaged.Error() + "; " + damaged.Remedy() + " writes it anew"
 }
 
 // add reports what became of a table. Where there is none and nobody asked for one there is nothing to
@@ -223,7 +228,7 @@ func (p *tablePublisher) changes(ctx context.Context, selected []string) error {
 		p.report.Notes = append(p.report.Notes, Note{Dataset: dataset, Kind: "changes-not-listed", Message: strings.Join(left, "; ")})
 	}
 	slices.SortFunc(p.report.Notes, func(a, b Note) int { return strings.Compare(a.Dataset, b.Dataset) })
-	return p.shared(ctx, outcome.Outcome, deleted, p.RebuildChanges, "--rebuild-shared changes", err)
+	return p.shared(ctx, outcome.Outcome, deleted, p.RebuildChanges, err)
 }
 
 func (p *tablePublisher) publications(ctx context.Context, all, selected []string) error {
@@ -233,7 +238,7 @@ func (p *tablePublisher) publications(ctx context.Context, all, selected []strin
 			return p.fail(ctx, "", err)
 		}
 		outcome, err := p.Tables.Publications(ctx, progress, p.Run)
-		return p.shared(ctx, outcome, 0, false, "--rebuild-shared publications", err)
+		return p.shared(ctx, outcome, 0, false, err)
 	}
 	rebuilt, err := p.Tables.RebuildPublications(ctx, p.Store, all, p.Run)
 	for _, dataset := range all {
@@ -248,7 +253,7 @@ func (p *tablePublisher) publications(ctx context.Context, all, selected []strin
 	if err == nil {
 		rebuilt.Commit, err = p.catchUp(ctx)
 	}
-	return p.shared(ctx, rebuilt.Outcome, rebuilt.Deleted, true, "--rebuild-shared publications", err)
+	return p.shared(ctx, rebuilt.Outcome, rebuilt.Deleted, true, err)
 }
 
 // catchUp adds the moves of pointers since they were read: their rows may have stood in the log that was
@@ -280,10 +285,10 @@ func (p *tablePublisher) progress(ctx context.Context, datasets []string) ([]tab
 }
 
 // shared reports what became of a table of several datasets.
-func (p *tablePublisher) shared(ctx context.Context, outcome tables.Outcome, deleted int, rebuilt bool, flag string, err error) error {
+func (p *tablePublisher) shared(ctx context.Context, outcome tables.Outcome, deleted int, rebuilt bool, err error) error {
 	var damaged *tables.DamagedError
 	if errors.As(err, &damaged) {
-		err = damagedTable(err, damaged.Root, flag)
+		err = damagedTable(err, damaged)
 	}
 	if err != nil {
 		return p.fail(ctx, "", err)

@@ -36,7 +36,7 @@ func showOwn(ctx context.Context, projector *tables.Projector, dataset string) (
 		var damaged *tables.DamagedError
 		switch {
 		case errors.As(err, &damaged):
-			own.reason, own.damaged = damaged.Error(), true
+			own.reason, own.damaged = damagedText(damaged), true
 		case err != nil:
 			return own, err
 		case outcome.Reason != "":
@@ -62,7 +62,7 @@ func showShared(ctx context.Context, projector *tables.Projector, datasets []tab
 	take := func(outcome tables.Outcome, err error) error {
 		var damaged *tables.DamagedError
 		if errors.As(err, &damaged) {
-			shared.damaged = append(shared.damaged, damaged)
+			shared.damaged = append(shared.damaged, errors.New(damagedText(damaged)))
 			return nil
 		}
 		if outcome.Warning != nil {
@@ -91,8 +91,11 @@ func (w *worker) show(ctx context.Context) error {
 		return err
 	}
 	w.line.Table, w.shown = own.reason, w.pointer.Revision
-	if own.damaged {
+	switch {
+	case own.damaged:
 		w.tally.note(Note{Dataset: w.target.dataset, Kind: "table-damaged", Message: own.reason})
+	case own.reason != "":
+		w.tally.note(Note{Dataset: w.target.dataset, Version: int64(w.pointer.Version), Kind: "no-table", Message: own.reason})
 	}
 	w.slowTables(own.warnings)
 	return nil

@@ -178,8 +178,8 @@ func printAudit(out io.Writer, r mirror.VerifyReport) {
 		}
 	}
 	c, n := r.Checked, r.NotChecked
-	telemetry.Linef(out, "%s at level %s in %s: %d datasets, %d records, %d objects (%d attachments), %s read\n",
-		r.Status, r.Level, (time.Duration(r.Seconds * float64(time.Second))).Round(time.Millisecond), c.Datasets, c.Records, c.Objects, c.Attachments, telemetry.FormatBytes(c.Bytes))
+	telemetry.Linef(out, "%s at level %s in %s: %d datasets, %d tables, %d records, %d objects (%d attachments), %s read\n",
+		r.Status, r.Level, (time.Duration(r.Seconds * float64(time.Second))).Round(time.Millisecond), c.Datasets, c.Tables, c.Records, c.Objects, c.Attachments, telemetry.FormatBytes(c.Bytes))
 	printRows(out, r.Rows)
 	if r.Compared > 0 {
 		telemetry.Linef(out, "compared with the feed: %d versions\n", r.Compared)

@@ -102,7 +102,17 @@ type DamagedError struct {
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the log of %s is damaged: %v", e.Root, e.Err)
 }
+
+// Unwrap returns what is wrong with it.
 func (e *DamagedError) Unwrap() error { return e.Err }
+
+// Remedy is the command that writes the log anew.
+func (e *DamagedError) Remedy() string {
+	if _, dataset, own := strings.Cut(e.Root, "/ploti_dataset_id="); own {
+		return "mirror publish-tables --rebuild " + strings.TrimSuffix(dataset, "/")
+	}
+	return "mirror publish-tables --rebuild-shared " + strings.TrimSuffix(e.Root, "/")
+}
 
 func (l log) damaged(err error) error { return &DamagedError{Root: l.root, Err: err} }
 

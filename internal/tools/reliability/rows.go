@@ -60,6 +60,7 @@ func areas() []area {
 		{"The feed", feedRows()},
 		{"The store", storeRows()},
 		{"Prune, audit and repair", pruneAuditRows()},
+		{"Tables", tableRows()},
 		{"Security", securityRows()},
 		{"Fuzzing and the soak", fuzzSoakRows()},
 	}

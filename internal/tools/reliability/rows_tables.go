@@ -1,0 +1,28 @@
+package main
+
+// tableRows: the Delta logs that query engines read.
+func tableRows() []row {
+	mirror := func(run string) command { return goTest(run, "./mirror") }
+	return []row{
+		{
+			id: "table-damage", what: "ways in which a table's log went wrong (gaps, cut, emptied and foreign commits, wrong files, sizes, partitions and statistics, checkpoints and hints that lead nowhere, lost rows): each was found and named by the audit of documents, and a rebuild mended it",
+			unit: "damages", goal: 40, command: mirror("^TestDamageOfATableIsFoundNamedAndMended$"),
+		},
+		{
+			id: "checkpoint-disagrees", what: "checkpoints that said otherwise than their commits: each was found",
+			unit: "damages", goal: 10, command: goTest("^TestACheckpointIsHeldAgainstTheCommits$", "./internal/tables"),
+		},
+		{
+			id: "rebuild-readers", what: "readings of a log, one after each delete of a rebuild: an older state of the table or none, never a mixture",
+			unit: "readings", goal: 40, command: mirror("^TestReadersBesideARebuildSeeWholeStates$"),
+		},
+		{
+			id: "rebuild-beside-pass", what: "requests of a rebuild before which a whole pass with a new release ran: the tables were right, or the rebuild said that it must be run again and then went through",
+			unit: "freezes", goal: 90, command: mirror("^TestARebuildBesideAPassEndsRightOrSaysSo$"),
+		},
+		{
+			id: "rebuild-killed", what: "writes and deletes of a rebuild at which it died; the next one mended everything",
+			unit: "interruption points", goal: 18, command: mirror("^TestARebuildThatDiesIsRunAgain$"),
+		},
+	}
+}
