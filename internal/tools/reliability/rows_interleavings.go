@@ -29,5 +29,10 @@ func interleavingRows() []row {
 			what: "a prune against a pass that needs again what is pruned, a rollback, an approval and another prune, and a clearing against the pass that goes on with the version: " +
 				"all interleavings of at most three changes of process. Nothing needed was deleted",
 		},
+		{
+			id: "interleavings-tables", unit: "schedules", goal: 500, command: commands,
+			what: "who writes a table against who leads readers back, once and twice, also to what the table shows already: all interleavings; two who write the publications. " +
+				"No table was ahead of its pointer, and each ended where it leads",
+		},
 	}
 }
