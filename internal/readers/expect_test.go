@@ -50,9 +50,10 @@ func envelope() []string {
 		"_ploti_op", "_ploti_change", "_ploti_delete_reason", "_ploti_changed_columns", "_ploti_match", "_ploti_match_score"}
 }
 
-func publicationColumns() []string {
+// moveColumns are those of the publications that pointers and records tell.
+func moveColumns() []string {
 	return []string{"ploti_dataset_id", "ploti_version", "previous_version", "move", "published_at", "moved_at", "schema_version",
-		"resync_required", "record_ids_changed", "changes", "gap", "action", "reload", "apply_versions", "rewrite_versions"}
+		"resync_required", "record_ids_changed", "changes", "gap", "action"}
 }
 
 // expect reads a bucket without its logs.
@@ -63,14 +64,19 @@ func expect(t *testing.T, root string) expectations {
 	if err != nil || len(pointers) == 0 {
 		t.Fatalf("%d pointers, %v", len(pointers), err)
 	}
-	e := expectations{Publications: table{Columns: publicationColumns()}}
+	var e expectations
+	moves := table{Columns: moveColumns()}
 	e.Changes.Columns = append(envelope(), "ploti_dataset_id", "ploti_version", "released_date")
 	for _, path := range pointers {
 		var p pointer
 		f.document(t, "current/"+filepath.Base(path), &p)
 		e.Datasets = append(e.Datasets, f.expectDataset(t, p))
 		e.changesOf(t, f, p)
-		e.publicationsOf(t, f, p)
+		moves.join(t, f.movesOf(t, p))
+	}
+	e.Publications = f.publications(t)
+	if difference := compare(e.Publications.only(moveColumns()...), moves); difference != "" {
+		t.Fatalf("the files of publications say otherwise than pointers and records: %s", difference)
 	}
 	if len(e.Changes.Rows) == 0 || len(e.Changes.Rows) == e.AllChanges {
 		t.Fatalf("%d of %d rows of changes are younger than %s: the date chooses nothing", len(e.Changes.Rows), e.AllChanges, since)
@@ -170,49 +176,38 @@ func (e *expectations) changesOf(t *testing.T, f folder, p pointer) {
 	}
 }
 
-func (e *expectations) publicationsOf(t *testing.T, f folder, p pointer) {
+// movesOf tells every move of a pointer.
+func (f folder) movesOf(t *testing.T, p pointer) table {
 	t.Helper()
-	before := int64(0)
+	told := table{Columns: moveColumns()}
+	var before any
 	for i, m := range p.moves() {
 		r := f.record(t, p.Dataset, m.version)
-		var gap, previous any
+		var gap any
 		if r.Gap != nil {
 			gap = r.Gap.Reason
 		}
-		if before != 0 {
-			previous = integer(before)
-		}
-		reload, apply, rewrite := f.way(t, r, before)
-		e.Publications.Rows = append(e.Publications.Rows, []any{p.Dataset, integer(m.version), previous, integer(int64(i) + 1),
-			timestamp(r.PublishedAt, true), timestamp(m.at, true), r.SchemaVersion, r.ResyncRequired, r.RecordIDsChanged, r.Changes, gap, m.by,
-			reload, apply, rewrite})
-		before = m.version
+		told.Rows = append(told.Rows, []any{p.Dataset, integer(m.version), before, integer(int64(i) + 1),
+			timestamp(r.PublishedAt, true), timestamp(m.at, true), r.SchemaVersion, r.ResyncRequired, r.RecordIDsChanged, r.Changes, gap, m.by})
+		before = integer(m.version)
 	}
+	return told
 }
 
-// way tells how a consumer follows a move: over the versions that a record stands on, down to the one
-// that it holds.
-func (f folder) way(t *testing.T, r record, from int64) (reload bool, apply, rewrite []any) {
+// publications reads the files of the table of publications.
+func (f folder) publications(t *testing.T) table {
 	t.Helper()
-	apply, rewrite = []any{}, []any{}
-	if from == 0 || r.Version <= from {
-		return true, apply, rewrite
+	files, err := filepath.Glob(f.path("publications/*/*.parquet"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files of publications, %v", len(files), err)
 	}
-	for {
-		if r.RecordIDsChanged {
-			rewrite = append([]any{integer(r.Version)}, rewrite...)
+	var all table
+	for _, path := range files {
+		key, err := filepath.Rel(string(f), path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		reload = reload || r.ResyncRequired || r.Changes == "expired" || len(r.Doubts) > 0
-		if r.Changes == "present" {
-			apply = append([]any{integer(r.Version)}, apply...)
-		}
-		if r.PreviousVersion <= from || r.Gap != nil {
-			break
-		}
-		r = f.record(t, r.Dataset, r.PreviousVersion)
+		all.join(t, f.parquet(t, filepath.ToSlash(key)))
 	}
-	if reload || r.PreviousVersion != from {
-		return true, []any{}, rewrite
-	}
-	return false, apply, rewrite
+	return all
 }

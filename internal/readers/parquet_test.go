@@ -123,16 +123,15 @@ func cellsOf(group parquet.RowGroup) (cells [][]any, err error) {
 	}
 }
 
-// cellOf returns a cell. Lists are optional lists of values that are never null, the only ones the feed has.
+// cellOf returns a cell. Lists are of values that are never null, the only ones that there are here.
 func cellOf(leaf parquet.LeafColumn, values []parquet.Value) (any, error) {
 	if leaf.MaxRepetitionLevel == 0 {
 		return plainCell(leaf, values[0])
 	}
-	switch {
-	case values[0].DefinitionLevel() == 0:
-		return nil, nil
-	case values[0].IsNull():
+	if missing := leaf.MaxDefinitionLevel - values[0].DefinitionLevel(); missing == 1 {
 		return []any{}, nil
+	} else if missing > 1 {
+		return nil, nil
 	}
 	list := make([]any, len(values))
 	for i, value := range values {

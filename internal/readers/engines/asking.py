@@ -5,7 +5,9 @@ digits behind 0x. An engine is a class; see SQLEngine for its methods. Nothing h
 """
 import datetime
 import decimal
+import hashlib
 import json
+import select
 import sys
 import time
 
@@ -103,8 +105,43 @@ def answer(engine, task):
     return answers
 
 
+def watch(engine, task):
+    """Reads the one dataset again and again until standard input ends, and tells of each read in a line."""
+    dataset = task["datasets"][0]
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        columns, rows = cells(engine.current(dataset))
+        record, version = columns.index("_ploti_record_id"), columns.index("_ploti_version")
+        ids = sorted(row[record] for row in rows)
+        line = {
+            "columns": columns,
+            "rows": len(rows),
+            "versions": sorted({row[version] for row in rows}),
+            "ids": hashlib.sha256("\n".join(ids).encode()).hexdigest(),
+        }
+        print(json.dumps(line), flush=True)
+
+
+def opening(make, task):
+    """Times how long it takes to open each dataset's table and count its rows, with nothing known of it before."""
+    times = {dataset["dataset"]: [] for dataset in task["datasets"]}
+    rows = {}
+    for _ in range(task["repeats"]):
+        for dataset in task["datasets"]:
+            engine = make(task)
+            began = time.monotonic()
+            rows[dataset["dataset"]] = engine.count(dataset)
+            times[dataset["dataset"]].append(time.monotonic() - began)
+    return {"engine": engine.about, "seconds": times, "rows": rows}
+
+
 def main(make):
-    """make(task) returns the engine after it executed the task's script."""
-    task = json.load(sys.stdin)
+    """make(task) returns the engine after it executed the task's script. The task is the first line of standard input."""
+    task = json.loads(sys.stdin.readline())
+    if task["mode"] == "watch":
+        watch(make(task), task)
+        return
+    if task["mode"] == "open":
+        json.dump(opening(make, task), sys.stdout)
+        return
     engine = make(task)
     json.dump({"engine": engine.about, "statements": engine.statements, "answers": answer(engine, task)}, sys.stdout)

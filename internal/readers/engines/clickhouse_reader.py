@@ -28,8 +28,14 @@ class ClickHouse(asking.SQLEngine):
         return self.query(f"SELECT {columns(dataset)} FROM {self.name(dataset['table'])}")
 
     def version(self, dataset, commit):
+        return self.query(f"SELECT {columns(dataset)} FROM {self.name(dataset['table'])} SETTINGS delta_lake_snapshot_version = {commit}")
+
+    def count(self, dataset):
         address = self.task["s3"]["endpoint"] + "/" + dataset["location"].removeprefix("s3://") + "/"
-        return self.query(f"SELECT {columns(dataset)} FROM deltaLake('{address}') SETTINGS delta_lake_snapshot_version = {commit}")
+        return self.query(f"SELECT count() FROM deltaLake('{address}')").column(0)[0].as_py()
+
+    def name(self, table):
+        return f"deltaLake({self.task['database']}_{table})"
 
     def geometry(self, dataset):
         return self.query(

@@ -26,8 +26,13 @@ class DuckDB(asking.SQLEngine):
         return self.connection.execute(text).to_arrow_table()
 
     def version(self, dataset, commit):
-        location = dataset["location"] if self.task["s3"] else "file://" + dataset["location"]
-        return self.query(f"SELECT * FROM delta_scan('{location}', version => {commit})")
+        return self.query(f"SELECT * FROM delta_scan('{self.location(dataset)}', version => {commit})")
+
+    def count(self, dataset):
+        return self.connection.execute(f"SELECT count(*) FROM delta_scan('{self.location(dataset)}')").fetchone()[0]
+
+    def location(self, dataset):
+        return dataset["location"] if self.task["s3"] else "file://" + dataset["location"]
 
 
 if __name__ == "__main__":
