@@ -23,7 +23,7 @@ type ddlCommand struct {
 func (ddlCommand) Help() string {
 	return `Prints statements to paste into a query engine, for this bucket's real names and types: a table for each dataset's published
 version, one for its attachments, one for all changes, one for all publications. Tables follow the pointer by themselves; paste
-them again when a dataset is new. Nothing is written to the bucket.
+them again when a dataset is new or a schema has changed. Nothing is written to the bucket.
 
 Examples:
   mirror ddl --engine duckdb --bucket file:///srv/feeds

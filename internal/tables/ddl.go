@@ -3,6 +3,7 @@ package tables
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -161,6 +162,9 @@ func dialectOf(d DDL) (dialect, error) {
 	return nil, fmt.Errorf("engine %q is not known; choose one of %v", d.Engine, Engines())
 }
 
+// derivedName is a name that could belong to another dataset's attachments or versions.
+var derivedName = regexp.MustCompile(`(_attachments|_versions_m[0-9]+(_files)?)$`)
+
 // tableNames returns a name for each dataset that every engine takes unquoted: small letters, digits
 // and underscores, beginning with a letter. Names that fall together get the number of their place.
 func tableNames(datasets []Described) map[string]string {
@@ -177,6 +181,9 @@ func tableNames(datasets []Described) map[string]string {
 		}, d.Dataset)
 		if name[0] < 'a' {
 			name = "d" + name
+		}
+		if derivedName.MatchString(name) {
+			name += "_data"
 		}
 		free := name
 		for n := 2; taken[free]; n++ {

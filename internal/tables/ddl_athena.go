@@ -6,60 +6,75 @@ import (
 	"strings"
 )
 
-// athenaDialect is Hive's: tables in Glue, read by Athena.
+// athenaDialect is Athena's: tables in Glue by Hive's DDL, views by Trino's SQL.
 type athenaDialect struct{ DDL }
 
 func (athenaDialect) comment() string { return "--" }
 
-func (athenaDialect) notes() []string {
-	return []string{
-		"Not executed by our tests: its syntax is checked by Hive's own parser, its projection in Trino.",
+func (d athenaDialect) notes() []string {
+	notes := []string{
+		"not executed: no Athena was at hand. Hive's own parser reads the tables; Trino executes the same tables and views.",
 		"Athena runs one statement at a time. Current tables are Delta tables and follow the pointer by themselves.",
-		"Athena has no time travel for Delta: *_versions_m<N> reads any mirrored version of one MAJOR schema,",
-		"WHERE ploti_version = '0000000042', and shows only versions that were published.",
+		"Athena has no time travel for Delta: *_versions_m<N> WHERE ploti_version = '0000000042' reads any version of one MAJOR",
+		"schema that was published. There, times have no zone and are UTC.",
+		"Run it again when a MINOR schema added columns: what is dropped is a name, not files; a Delta table says that it exists already.",
 	}
+	if d.Place.Scheme != "s3" {
+		notes = append(notes, "Athena reads S3 alone: this bucket must be copied there first.")
+	}
+	return notes
+}
+
+// name spells a table for statements of Hive's DDL.
+func (d athenaDialect) name(table string) string {
+	return quoted(d.Database, "`") + "." + quoted(table, "`")
+}
+
+// viewName spells a table for statements of Trino's SQL.
+func (d athenaDialect) viewName(table string) string {
+	return quoted(d.Database, `"`) + "." + quoted(table, `"`)
 }
 
 func (d athenaDialect) begin() string {
-	return fmt.Sprintf("CREATE DATABASE IF NOT EXISTS `%s`;\n", d.Database)
+	return fmt.Sprintf("CREATE DATABASE IF NOT EXISTS %s;\n", quoted(d.Database, "`"))
 }
 
 func (d athenaDialect) table(name, key string) string {
-	return fmt.Sprintf("CREATE EXTERNAL TABLE `%s`.`%s`\nLOCATION '%s'\nTBLPROPERTIES ('table_type'='DELTA');\n", d.Database, name, d.Place.under("s3", key))
+	return fmt.Sprintf("CREATE EXTERNAL TABLE %s\nLOCATION %s\nTBLPROPERTIES ('table_type'='DELTA');\n", d.name(name), hiveLiteral(d.Place.under("s3", key)))
 }
 
-// plainName is what Athena takes for a column's name, folded.
+// hiveLiteral spells a text as a string of Hive and Spark, which know backslashes.
+func hiveLiteral(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+}
+
+// plainName is what Athena takes for the name of a column or a field, folded.
 var plainName = regexp.MustCompile(`^[a-z0-9_]{1,255}$`)
+
+func fitsAthena(c Column) bool {
+	plain := func(name string) bool { return plainName.MatchString(strings.ToLower(name)) }
+	return namesFit(c, plain, plain)
+}
 
 func hiveTypes() map[string]string {
 	return map[string]string{typeLong: "bigint", typeInteger: "int", typeShort: "smallint", typeByte: "tinyint",
 		typeTimestampNTZ: "timestamp", typeStruct: "struct<%s>"}
 }
 
-// versions reads any version of one MAJOR by its number. A path is a version only when it was
-// published: the view says which were, also while a version is being copied.
 func (d athenaDialect) versions(name, dataset string, major Major) string {
-	var columns, left []string
-	for _, c := range major.Columns {
-		if strings.EqualFold(c.Name, versionColumn) {
-			left = append(left, oneLine(c.Name)) // Hive takes no column that is named like a partition
-			continue
-		}
-		if !plainName.MatchString(strings.ToLower(c.Name)) {
-			left = append(left, oneLine(c.Name))
-			continue
-		}
-		columns = append(columns, fmt.Sprintf("  `%s` %s", strings.ToLower(c.Name), spellType(c.Type, hiveTypes(), "array<%s>", "%s:%s")))
+	columns, text := fitting(major.Columns, fitsAthena, "Athena takes only letters, digits and underscores in names")
+	if len(columns) == 0 {
+		return text
 	}
-	text := ""
-	if len(left) > 0 {
-		text = "-- left out, since Athena takes only letters, digits and underscores, and no column named like the partition: " + strings.Join(left, ", ") + "\n"
+	key := versionsKey(major.Columns)
+	lines := make([]string, 0, len(columns))
+	for _, c := range columns {
+		lines = append(lines, fmt.Sprintf("  `%s` %s", strings.ToLower(c.Name), spellType(c.Type, hiveTypes(), "array<%s>", "`%s`:%s")))
 	}
-	root := d.Place.under("s3", SnapshotRoot(dataset))
-	text += fmt.Sprintf("CREATE EXTERNAL TABLE `%s`.`%s_files` (\n%s\n)\nPARTITIONED BY (`ploti_version` string)\nSTORED AS PARQUET\nLOCATION '%s'\n"+
-		"TBLPROPERTIES ('projection.enabled'='true', 'projection.ploti_version.type'='injected',\n  'storage.location.template'='%sploti_version=${ploti_version}/');\n",
-		d.Database, name, strings.Join(columns, ",\n"), root, root)
-	return text + fmt.Sprintf("CREATE OR REPLACE VIEW \"%s\".\"%s\" AS\nSELECT f.* FROM \"%s\".\"%s_files\" f\nWHERE f.ploti_version IN (SELECT lpad(CAST(p.ploti_version AS varchar), 10, '0')\n"+
-		"  FROM \"%s\".\"publications\" p WHERE p.ploti_dataset_id = %s AND p.schema_version LIKE '%d.%%');\n",
-		d.Database, name, d.Database, name, d.Database, literal(dataset), major.Number)
+	files := name + "_files"
+	return text + fmt.Sprintf("DROP TABLE IF EXISTS %s;\nCREATE EXTERNAL TABLE %s (\n%s\n)\nPARTITIONED BY (`%s` string)\nSTORED AS PARQUET\nLOCATION %s\n"+
+		"TBLPROPERTIES ('projection.enabled'='true', 'projection.%s.type'='injected',\n  'storage.location.template'=%s);\n",
+		d.name(files), d.name(files), strings.Join(lines, ",\n"), key, hiveLiteral(d.Place.under("s3", SnapshotRoot(dataset))),
+		key, hiveLiteral(d.Place.versionPath(dataset, key))) +
+		publishedView(d.viewName(name), d.viewName(files), d.viewName("publications"), key, dataset, major.Number)
 }

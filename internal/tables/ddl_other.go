@@ -12,7 +12,7 @@ type snowflakeDialect struct{ DDL }
 func (snowflakeDialect) comment() string { return "--" }
 
 func (snowflakeDialect) notes() []string {
-	return []string{"Not executed: no Snowflake was at hand. The external volume ploti must lead to the bucket.",
+	return []string{"not executed: no Snowflake was at hand. The external volume ploti must lead to the bucket.",
 		"Run ALTER ICEBERG TABLE ... REFRESH to see a new version, or set AUTO_REFRESH."}
 }
 
@@ -31,7 +31,7 @@ type bigQueryDialect struct{ DDL }
 func (bigQueryDialect) comment() string { return "--" }
 
 func (bigQueryDialect) notes() []string {
-	return []string{"Not executed: no BigQuery was at hand. Replace PROJECT.REGION.CONNECTION by a connection that may read the bucket."}
+	return []string{"not executed: no BigQuery was at hand. Replace PROJECT.REGION.CONNECTION by a connection that may read the bucket."}
 }
 
 func (d bigQueryDialect) begin() string {
