@@ -16,7 +16,7 @@ import (
 )
 
 // commandLine is a line that a reader is told to type.
-var commandLine = regexp.MustCompile(`^\s*(?:\$ )?mirror ((?:sync|plan|status|verify|approve|rollback|acknowledge|retire|prune|publish-tables|route|ddl|doctor|demo|version)\b[^#\n]*)`)
+var commandLine = regexp.MustCompile(`^\s*(?:\$ )?mirror ((?:sync|plan|status|verify|approve|rollback|acknowledge|retire|prune|publish-tables|route|ddl|doctor|demo|version)\b[^#>\n]*)`)
 
 // TestCommandsInDocumentsExist parses every command that the documents show: a flag or a word that
 // is not there any more turns it red.
