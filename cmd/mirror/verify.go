@@ -55,8 +55,8 @@ snapshots of a dataset and the changes in TMPDIR, and 17 bytes a row where the m
 // defaultMaxAge is how long a check lasts where only a budget is given.
 const defaultMaxAge = 30 * 24 * time.Hour
 
-// minRowsMemory is less than one row group is read in.
-const minRowsMemory = 1 << 20
+// minRowsMemory keeps the number of temporary files small.
+const minRowsMemory = 16 << 20
 
 // Run implements command.
 func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
@@ -129,7 +129,7 @@ func (c *verifyCommand) options(a *app) (mirror.VerifyOptions, error) {
 	}
 	var err error
 	if o.Audit.RowsMemory, err = config.ParseSize(c.RowsMemory); err != nil || o.Audit.RowsMemory < minRowsMemory {
-		problems = append(problems, badFlag("--rows-memory", c.RowsMemory, "a size of at least 1MiB, such as 128MiB"))
+		problems = append(problems, badFlag("--rows-memory", c.RowsMemory, "a size of at least 16MiB, such as 128MiB"))
 	}
 	if c.Workers < 1 || c.Workers > 256 {
 		problems = append(problems, badFlag("--workers", fmt.Sprint(c.Workers), "a whole number from 1 to 256"))

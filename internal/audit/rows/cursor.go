@@ -17,6 +17,7 @@ type cursor struct {
 	hash     hasher
 	pages    parquet.Pages
 	maxDef   byte
+	maxRep   byte
 	repeated bool
 	unit     time.Duration // of a column of times; zero: it is none
 
@@ -44,7 +45,7 @@ type run struct {
 }
 
 func newCursor(hash hasher, chunk parquet.ColumnChunk, leaf parquet.LeafColumn) *cursor {
-	return &cursor{hash: hash, pages: chunk.Pages(), maxDef: byte(leaf.MaxDefinitionLevel), repeated: leaf.MaxRepetitionLevel > 0, unit: unitOf(leaf.Node.Type())} //nolint:gosec // a schema is nested at most 32 deep
+	return &cursor{hash: hash, pages: chunk.Pages(), maxDef: byte(leaf.MaxDefinitionLevel), maxRep: byte(leaf.MaxRepetitionLevel), repeated: leaf.MaxRepetitionLevel > 0, unit: unitOf(leaf.Node.Type())} //nolint:gosec // a schema is nested at most 32 deep
 }
 
 // unitOf returns what a type counts time in; zero: it counts no time.
@@ -182,6 +183,9 @@ func (c *cursor) turn() error {
 	if c.repeated && len(c.rep) != c.levels || len(c.def) > 0 && len(c.def) != c.levels {
 		return fmt.Errorf("a page has %d entries, %d repetition levels and %d definition levels", c.levels, len(c.rep), len(c.def))
 	}
+	if greatest(c.def) > c.maxDef || greatest(c.rep) > c.maxRep {
+		return errors.New("a page has levels beyond the greatest of its column")
+	}
 	c.values, c.index = page.Data(), nil
 	if dictionary := page.Dictionary(); dictionary != nil && !c.allNull {
 		c.index = c.values.Int32()
@@ -193,6 +197,14 @@ func (c *cursor) turn() error {
 		c.dictionary, c.hashed, c.weighted = nil, false, false
 	}
 	return nil
+}
+
+func greatest(levels []byte) byte {
+	most := byte(0)
+	for _, level := range levels {
+		most = max(most, level)
+	}
+	return most
 }
 
 // each calls visit for every entry: the row it belongs to, and which of the values it has, -1 for null.

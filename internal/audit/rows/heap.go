@@ -33,7 +33,7 @@ const (
 	factBytes     = 24 // in memory
 	spilledBytes  = 17 // in a file
 	spillBuffer   = 32 << 10
-	maxPartitions = 1024
+	maxPartitions = 256 // a file of each heap for each
 )
 
 // heap collects facts in partitions by id. With one partition they stay in memory; with more they go
