@@ -106,6 +106,7 @@ type auditor struct {
 	owed        map[string]bool // datasets that some shard still owes
 	attachments digestTable
 	shared      sharedLogs
+	shapes      shapeQueue   // versions whose columns are looked at when all else is through
 	queue       queue        // what the ledger lets wait until the stalest is known
 	spools      spools       // of level rows
 	indexes     []namedIndex // in the order of the audit
@@ -147,6 +148,9 @@ func (a *auditor) run(ctx context.Context) error {
 		if err := a.strays(ctx, datasets); err != nil {
 			return err
 		}
+	}
+	if err := a.checkShapes(ctx); err != nil {
+		return err
 	}
 	a.nameAttachments(ctx)
 	if err := a.forgetPruned(ctx); err != nil {

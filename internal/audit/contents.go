@@ -22,9 +22,7 @@ func (a *auditor) contents(ctx context.Context, record manifest.Record) error {
 	if !a.Level.includes(LevelBytes) || !a.deep(record.Dataset, record.Version) {
 		return nil
 	}
-	if err := a.shape(ctx, record); err != nil {
-		return err
-	}
+	a.shapes.add(record.Dataset, record.Version)
 	for _, look := range []func(context.Context, manifest.Record) ([]Finding, error){a.sums, a.manifestAndIndex} {
 		findings, err := look(ctx, record)
 		if ctx.Err() != nil {

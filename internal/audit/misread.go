@@ -2,10 +2,12 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"feedmirror/internal/parquetinfo"
 	"feedmirror/internal/tables"
@@ -90,6 +92,44 @@ func (a *auditor) strayPublications(ctx context.Context) error {
 // of changes alone.
 func partitionNames() []string { return []string{"ploti_dataset_id", "ploti_version", "released_date"} }
 
+// shapeQueue gathers the versions whose columns are looked at in the end: what a store does wrong in
+// passing is then met by the checks that tell of it.
+type shapeQueue struct {
+	mu       sync.Mutex
+	versions map[shapeRef]bool
+}
+
+type shapeRef struct {
+	dataset string
+	version manifest.Number
+}
+
+func (q *shapeQueue) add(dataset string, n manifest.Number) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.versions == nil {
+		q.versions = map[shapeRef]bool{}
+	}
+	q.versions[shapeRef{dataset, n}] = true
+}
+
+// checkShapes notes what is odd about the columns of versions.
+func (a *auditor) checkShapes(ctx context.Context) error {
+	a.Stage("columns")
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(a.Workers)
+	for ref := range a.shapes.versions {
+		group.Go(func() error {
+			committed, err := a.recall(ctx, ref.dataset, ref.version)
+			if err != nil {
+				return ctx.Err() // it was read before: what is wrong with it now, the next audit tells
+			}
+			return a.shape(ctx, committed.Record())
+		})
+	}
+	return group.Wait()
+}
+
 // shape notes what is odd about the columns of a version's files: engines differ in what they make of it.
 func (a *auditor) shape(ctx context.Context, record manifest.Record) error {
 	for _, kind := range []manifest.Kind{manifest.KindSnapshot, manifest.KindChanges, manifest.KindIDMap} {
@@ -99,10 +139,10 @@ func (a *auditor) shape(ctx context.Context, record manifest.Record) error {
 				continue
 			}
 			part, err := (tables.StoredFooters{Reader: a.Reader}).Footer(ctx, file)
-			if err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled)) {
-				return err
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
-			if err == nil && part.Err == nil { // else it is told where the file is read, or doubted by the record
+			if err == nil && part.Err == nil { // else it was told when the file was read, or the record doubts it
 				parts = append(parts, part)
 			}
 		}

@@ -232,7 +232,7 @@ func (l log) checkpoint(ctx context.Context, n int64, all *contents) error {
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // the folder of temporary files is cleaned by others too
-	defer func() { _ = file.Close() }() // written, then read back: a failed close loses nothing
+	defer func() { _ = file.Close() }()           // written, then read back: a failed close loses nothing
 	actions, err := writeCheckpoint(file, all)
 	if err != nil {
 		return fmt.Errorf("write checkpoint: %w", err)
