@@ -75,7 +75,7 @@ func (w *world) mirror(t *testing.T, args ...string) string {
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + workshop, "TMPDIR=" + workshop,
 		"PLOTI_API_KEY=" + w.feed.Key(), "MIRROR_FEED_URL=" + w.feed.URL(), "MIRROR_BUCKET=" + w.place.bucket,
 		"MIRROR_LOG_LEVEL=warn", "MIRROR_LOG_FORMAT=json"}, w.place.env...)
-	if args[0] == "ddl" { // it knows no feed
+	if args[0] == "ddl" || args[0] == "route" { // they know no feed
 		command.Env = slices.DeleteFunc(command.Env, func(line string) bool {
 			return strings.HasPrefix(line, "PLOTI_") || strings.HasPrefix(line, "MIRROR_FEED_")
 		})
