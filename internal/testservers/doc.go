@@ -1,6 +1,7 @@
 // Package testservers starts real object servers for tests, each at most once in a test binary:
 // versitygw, SeaweedFS and azurite as processes of their own on free ports of the loopback
-// address, fake-gcs-server in the test's own process. It is imported from _test.go files only and
+// address, fake-gcs-server in the test's own process. Trino, a query engine over what they store, is
+// started the same way. It is imported from _test.go files only and
 // is no part of the shipped program.
 //
 //	var servers = testservers.New()

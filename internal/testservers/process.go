@@ -1,6 +1,7 @@
 package testservers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 )
 
 const (
-	// readyLimit bounds the start of a server on a busy two-core machine.
+	// readyLimit bounds the start of a server on a busy two-core machine, unless its plan names more.
 	readyLimit = 90 * time.Second
 	// readyEvery is the pause between two questions whether it serves.
 	readyEvery = 25 * time.Millisecond
@@ -36,10 +37,11 @@ type process struct {
 
 // plan is how a server is started on given ports.
 type plan struct {
-	name  string   // in messages
-	tool  string   // program in .tools/bin
-	ports int      // free ports that it needs
-	env   []string // beside the few variables that every program gets
+	name  string        // in messages
+	tool  string        // program in .tools/bin
+	ports int           // free ports that it needs
+	env   []string      // beside the few variables that every program gets
+	limit time.Duration // until it does real work; readyLimit when zero
 	// arguments returns the command line; it may write files into dir first.
 	arguments func(dir string, ports []int) ([]string, error)
 	// litter names the files that the program writes outside dir; nil when there are none.
@@ -82,7 +84,7 @@ func startOnce(p plan, program string) (*process, []int, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := server.awaitReady(p.ready, ports); err != nil {
+	if err := server.awaitReady(p.ready, ports, cmp.Or(p.limit, readyLimit)); err != nil {
 		err = errors.Join(err, server.stop())
 		err = fmt.Errorf("%w; end of its log:\n%s", err, server.logTail())
 		_, discarded := server.discard(false)
@@ -136,8 +138,8 @@ func (s *process) run(started chan<- error) {
 }
 
 // awaitReady asks until the server does real work, ends, or takes too long.
-func (s *process) awaitReady(ready func(context.Context, []int) error, ports []int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), readyLimit)
+func (s *process) awaitReady(ready func(context.Context, []int) error, ports []int, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	ticker := time.NewTicker(readyEvery)
 	defer ticker.Stop()
@@ -150,7 +152,7 @@ func (s *process) awaitReady(ready func(context.Context, []int) error, ports []i
 		case <-s.ended:
 			return fmt.Errorf("it ended before it served: %w", s.waitErr)
 		case <-ctx.Done():
-			return fmt.Errorf("it did not serve within %s: %w", readyLimit, err)
+			return fmt.Errorf("it did not serve within %s: %w", limit, err)
 		case <-ticker.C:
 		}
 	}

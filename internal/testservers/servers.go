@@ -16,6 +16,7 @@ type Servers struct {
 	weed    once[S3]
 	azurite once[Azure]
 	gcs     once[GCS]
+	trino   once[Trino]
 
 	mutex     sync.Mutex
 	processes []*process
