@@ -140,10 +140,7 @@ func ruleOfMove(column string) string {
 
 // readChanges reduces the rows of the changes.
 func (a *auditor) readChanges(in Input, compared func(string) bool) (*changesFacts, error) {
-	h, err := newHeap(a.partitions, a.Folder)
-	if err != nil {
-		return nil, err
-	}
+	h := newHeap(a.partitions, a.Folder)
 	names := map[uint64]bool{}
 	for column := range a.own {
 		names[a.hash.word(column)] = true

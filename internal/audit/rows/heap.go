@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -40,34 +41,27 @@ const (
 // to temporary files, and come back one partition at a time.
 type heap struct {
 	memory []fact
-	spills []*spill
+	spills []spill
 	used   int // bits of the id that choose its partition
 }
 
 type spill struct {
-	file   *os.File
+	folder string
+	file   *os.File // nil before anything was written
 	buffer []byte
 	count  int64
 }
 
-// newHeap makes a heap of that many partitions, a power of two, below a folder. Its files have no name
-// any more by the time they hold something: nothing is left of an audit that is killed.
-func newHeap(partitions int, folder string) (*heap, error) {
+// newHeap makes a heap of that many partitions, a power of two, below a folder.
+func newHeap(partitions int, folder string) *heap {
 	h := &heap{used: bits.TrailingZeros(uint(partitions))} //nolint:gosec // positive
-	if partitions == 1 {
-		return h, nil
-	}
-	for range partitions {
-		file, err := os.CreateTemp(folder, "feedmirror-rows-*")
-		if err == nil {
-			err = os.Remove(file.Name())
+	if partitions > 1 {
+		h.spills = make([]spill, partitions)
+		for i := range h.spills {
+			h.spills[i].folder = folder
 		}
-		if err != nil {
-			return nil, errors.Join(&machineError{err}, h.close())
-		}
-		h.spills = append(h.spills, &spill{file: file, buffer: make([]byte, 0, spillBuffer)})
 	}
-	return h, nil
+	return h
 }
 
 // machineError is an error of the machine that audits: nothing is known about the files.
@@ -81,11 +75,14 @@ func (h *heap) add(f fact) error {
 		h.memory = append(h.memory, f)
 		return nil
 	}
-	s := h.spills[f.id>>(64-h.used)]
-	if len(s.buffer)+spilledBytes > cap(s.buffer) {
+	s := &h.spills[f.id>>(64-h.used)]
+	if len(s.buffer)+spilledBytes > spillBuffer {
 		if err := s.flush(); err != nil {
 			return err
 		}
+	}
+	if s.buffer == nil {
+		s.buffer = make([]byte, 0, spillBuffer)
 	}
 	s.buffer = binary.LittleEndian.AppendUint64(s.buffer, f.id)
 	s.buffer = binary.LittleEndian.AppendUint64(s.buffer, f.sum)
@@ -94,7 +91,18 @@ func (h *heap) add(f fact) error {
 	return nil
 }
 
+// flush writes the buffer to the file. That has no name any more by the time it holds something: nothing is
+// left of an audit that is killed.
 func (s *spill) flush() error {
+	if s.file == nil {
+		file, err := os.CreateTemp(s.folder, "feedmirror-rows-*")
+		if err == nil {
+			s.file, err = file, os.Remove(file.Name())
+		}
+		if err != nil {
+			return &machineError{err}
+		}
+	}
 	if _, err := s.file.Write(s.buffer); err != nil {
 		return &machineError{err}
 	}
@@ -105,8 +113,8 @@ func (s *spill) flush() error {
 // spilled returns how many bytes went to files.
 func (h *heap) spilled() int64 {
 	total := int64(0)
-	for _, s := range h.spills {
-		total += s.count * spilledBytes
+	for i := range h.spills {
+		total += h.spills[i].count * spilledBytes
 	}
 	return total
 }
@@ -123,7 +131,7 @@ type sorter struct {
 func (s *sorter) partition(place int, h *heap, i int) ([]fact, error) {
 	facts := h.memory
 	if h.spills != nil {
-		if err := s.read(h.spills[i]); err != nil {
+		if err := s.read(&h.spills[i]); err != nil {
 			return nil, err
 		}
 		facts = s.raw
@@ -133,17 +141,21 @@ func (s *sorter) partition(place int, h *heap, i int) ([]fact, error) {
 }
 
 func (s *sorter) read(from *spill) error {
-	if err := from.flush(); err != nil {
-		return err
-	}
-	if _, err := from.file.Seek(0, io.SeekStart); err != nil {
-		return &machineError{err}
+	source := io.Reader(bytes.NewReader(from.buffer))
+	if from.file != nil {
+		if err := from.flush(); err != nil {
+			return err
+		}
+		if _, err := from.file.Seek(0, io.SeekStart); err != nil {
+			return &machineError{err}
+		}
+		source = from.file
 	}
 	s.raw = resize(s.raw, int(from.count))
 	buffer := make([]byte, 4096*spilledBytes)
 	for at := 0; at < len(s.raw); {
 		piece := buffer[:min(len(buffer), (len(s.raw)-at)*spilledBytes)]
-		if _, err := io.ReadFull(from.file, piece); err != nil {
+		if _, err := io.ReadFull(source, piece); err != nil {
 			return &machineError{err}
 		}
 		for ; len(piece) > 0; piece = piece[spilledBytes:] {
@@ -212,8 +224,10 @@ func (h *heap) close() error {
 		return nil
 	}
 	var errs []error
-	for _, s := range h.spills {
-		errs = append(errs, s.file.Close())
+	for i := range h.spills {
+		if file := h.spills[i].file; file != nil {
+			errs = append(errs, file.Close())
+		}
 	}
 	h.spills, h.memory = nil, nil
 	return errors.Join(errs...)

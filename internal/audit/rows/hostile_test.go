@@ -214,7 +214,7 @@ func audited(t testing.TB, name string, data []byte) Result {
 	var at runtime.MemStats
 	runtime.ReadMemStats(&at)
 	asked, began := at.TotalAlloc, time.Now()
-	result, err := Check(t.Context(), in, Options{Memory: 1 << 20, Folder: t.TempDir()})
+	result, err := Check(t.Context(), in, Options{Memory: 32 << 20, Folder: filepath.Dir(file.Name())})
 	took := time.Since(began)
 	runtime.ReadMemStats(&at)
 	if asked = at.TotalAlloc - asked; err != nil || asked > mostMemory || took > mostTime {

@@ -125,9 +125,7 @@ func (a *auditor) idMapFinding(parts []Part, column string, found suspects, code
 
 // idsOf reduces one column of ids.
 func (a *auditor) idsOf(parts []Part, column string) (h *heap, nulls int64, err error) {
-	if h, err = newHeap(a.partitions, a.Folder); err != nil {
-		return nil, 0, err
-	}
+	h = newHeap(a.partitions, a.Folder)
 	sc := a.scan(column)
 	for _, part := range parts {
 		err := sc.part(part, func(b *batch) error {

@@ -25,7 +25,10 @@ var errTooLarge = errors.New("it cannot be read in bounded memory")
 
 // open returns a file for reading its pages, after footer and page headers were checked, once an audit.
 func (a *auditor) open(p Part) (*parquet.File, error) {
-	if !a.sound[p.File] {
+	a.mu.Lock()
+	sound := a.sound[p.File]
+	a.mu.Unlock()
+	if !sound {
 		groups, err := parquetinfo.CheckPages(p.File, p.Size)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
@@ -35,7 +38,9 @@ func (a *auditor) open(p Part) (*parquet.File, error) {
 				return nil, fmt.Errorf("%s: row group %d has %d rows and pages of %d bytes side by side: %w", p.Name, number, group.Rows, group.LargestPages, errTooLarge)
 			}
 		}
+		a.mu.Lock()
 		a.sound[p.File] = true
+		a.mu.Unlock()
 	}
 	file, err := parquetinfo.Open(p.File, p.Size, readBuffer)
 	if err != nil {

@@ -1,9 +1,5 @@
 package rows
 
-import (
-	"maps"
-)
-
 // maxSuspects bounds how many rows are looked up again by name.
 const maxSuspects = 10_000
 
@@ -38,24 +34,8 @@ func (d *differences) add(reason string, id uint64) {
 	}
 }
 
-// replay reads the previous snapshot and the changes, and takes out of the comparison what has one
-// single value in both snapshots.
-func (a *auditor) replay(in Input, this *snapshotFacts, columns map[string]bool) (before *snapshotFacts, changes *changesFacts, found *differences, err error) {
-	found = &differences{byReason: map[string]map[uint64]bool{}, totals: map[string]int64{}, repeated: map[uint64]bool{}}
-	compared := func(column string) bool { return columns[column] }
-	if in.Previous == nil {
-		compared = nil
-	} else if before, err = a.readSnapshot(*in.Previous, compared, false); err != nil {
-		return before, nil, found, err
-	} else {
-		single := singleValued(before, this)
-		maps.DeleteFunc(columns, func(column string, _ bool) bool { return single[column] })
-		found.lessBefore, found.lessThis = before.less(single), this.less(single)
-	}
-	if in.Previous != nil || len(in.Changes) > 0 || in.Counts != nil {
-		changes, err = a.readChanges(in, compared)
-	}
-	return before, changes, found, err
+func newDifferences() *differences {
+	return &differences{byReason: map[string]map[uint64]bool{}, totals: map[string]int64{}, repeated: map[uint64]bool{}}
 }
 
 // compare walks the lists side by side, a partition at a time. before is nil where there is no replay.

@@ -34,10 +34,7 @@ type constant struct {
 
 // readSnapshot reduces a snapshot to facts; with its envelope columns, unless another audit looks at them.
 func (a *auditor) readSnapshot(s Snapshot, compared func(string) bool, envelope bool) (*snapshotFacts, error) {
-	h, err := newHeap(a.partitions, a.Folder)
-	if err != nil {
-		return nil, err
-	}
+	h := newHeap(a.partitions, a.Folder)
 	facts := &snapshotFacts{heap: h, constants: map[string]constant{}}
 	sc := a.scan(recordIDColumn)
 	sc.compared, sc.fold = compared, facts.fold
