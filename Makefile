@@ -63,7 +63,7 @@ golangci:
 
 vet:
 	@echo "go vet $(PKG)"
-	CGO_ENABLED=0 go vet $(BUILD_FLAGS) $(PKG)
+	CGO_ENABLED=0 go vet $(BUILD_FLAGS) -tags readers $(PKG)
 
 race:
 	@mkdir -p $(OUT)

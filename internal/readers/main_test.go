@@ -45,7 +45,7 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	code := servers.Run(m)
-	seen.print(os.Stdout)
+	fmt.Println(seen)
 	// With -run one engine is asked alone; a whole run must have heard all of them.
 	if chosen := flag.Lookup("test.run"); code == 0 && chosen.Value.String() == "" {
 		for _, missing := range seen.missing() {

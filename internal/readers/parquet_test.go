@@ -3,12 +3,12 @@
 package readers_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"math/big"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -68,16 +68,8 @@ func (a *table) cell(row []any, column string) any {
 // parquet reads a file of the bucket by parquet-go.
 func (f folder) parquet(t *testing.T, key string) table {
 	t.Helper()
-	file, err := os.Open(f.path(key))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close() // only read from
-	info, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened, err := parquet.OpenFile(file, info.Size())
+	data := f.read(t, key)
+	opened, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatalf("open %s: %v", key, err)
 	}

@@ -4,11 +4,10 @@ package readers_test
 
 import (
 	"fmt"
-	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 )
 
 // The questions that every engine is asked.
@@ -90,27 +89,28 @@ func (t *tally) missing() []string {
 	return list
 }
 
-func (t *tally) print(out io.Writer) {
+// String tells what was answered, and the notes.
+func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nengine\tplace\tquestion\tright answers\trows\tseconds")
-	total := map[[2]string]float64{}
-	keys := make([][3]string, 0, len(t.heard))
-	for key, a := range t.heard {
-		keys = append(keys, key)
-		total[[2]string{key[0], key[1]}] += a.seconds
+	const line = "%-11s %-10s %-13s %13v %7v %8.2f\n"
+	var text strings.Builder
+	if len(t.heard) > 0 {
+		fmt.Fprintf(&text, "%-11s %-10s %-13s %13s %7s %8s\n", "engine", "place", "question", "right answers", "rows", "seconds")
 	}
-	slices.SortFunc(keys, func(a, b [3]string) int { return slices.Compare(a[:], b[:]) })
+	keys := slices.SortedFunc(maps.Keys(t.heard), func(a, b [3]string) int { return slices.Compare(a[:], b[:]) })
+	total := 0.0
 	for i, key := range keys {
 		a := t.heard[key]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%.2f\n", key[0], key[1], key[2], a.answers, a.rows, a.seconds)
+		fmt.Fprintf(&text, line, key[0], key[1], key[2], a.answers, a.rows, a.seconds)
+		total += a.seconds
 		if i+1 == len(keys) || keys[i+1][0] != key[0] || keys[i+1][1] != key[1] {
-			fmt.Fprintf(table, "%s\t%s\tall\t\t\t%.2f\n", key[0], key[1], total[[2]string{key[0], key[1]}])
+			fmt.Fprintf(&text, line, key[0], key[1], "all", "", "", total)
+			total = 0
 		}
 	}
-	table.Flush() //nolint:errcheck // to a terminal or a log
 	for _, note := range t.notes {
-		fmt.Fprintln(out, note)
+		text.WriteString(note + "\n")
 	}
+	return text.String()
 }
