@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"feedmirror/internal/evidence"
 	"feedmirror/manifest"
 	"feedmirror/state"
 )
@@ -24,28 +25,32 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// TestAMillionNamesOfManyVersionsStaySmall: three versions that name the same million attachments.
+// TestAMillionNamesOfManyVersionsStaySmall lets three versions name the same attachments: a million in its long
+// form.
 func TestAMillionNamesOfManyVersionsStaySmall(t *testing.T) {
+	names := evidence.Size(100_000, maxMarks)
 	before := heap()
 	set := new(hashSet)
 	for range 3 {
-		for n := range maxMarks {
+		for n := range names {
 			set.add(numbered(n))
 		}
 	}
-	if !set.has(numbered(7)) || set.has(numbered(maxMarks)) || !set.hasStart(state.StartOf(numbered(maxMarks-1))) || set.hasStart(state.StartOf(numbered(maxMarks))) {
+	if !set.has(numbered(7)) || set.has(numbered(names)) || !set.hasStart(state.StartOf(numbered(names-1))) || set.hasStart(state.StartOf(numbered(names))) {
 		t.Error("the set does not hold what was added, or more")
 	}
-	if used := heap() - before; used > 64*maxMarks {
-		t.Errorf("%d bytes a name, want at most 64", used/maxMarks)
+	if used := heap() - before; used > 64*int64(names) {
+		t.Errorf("%d bytes a name, want at most 64", used/int64(names))
 	}
 	runtime.KeepAlive(set)
 }
 
-// TestPruneJSONOfAMillionAttachmentsCanBeReadBack: it must stay below what is read of a document.
+// TestPruneJSONOfAMillionAttachmentsCanBeReadBack: it must stay below 32 bytes an attachment, of which a
+// document may have 32 MiB.
 func TestPruneJSONOfAMillionAttachmentsCanBeReadBack(t *testing.T) {
-	doc := state.Prune{State: state.PruneDeciding, Attachments: make([]state.HashStart, 0, maxMarks)}
-	for n := range maxMarks {
+	names := evidence.Size(100_000, maxMarks)
+	doc := state.Prune{State: state.PruneDeciding, Attachments: make([]state.HashStart, 0, names)}
+	for n := range names {
 		doc.Attachments = append(doc.Attachments, state.StartOf(numbered(n)))
 	}
 	slices.SortFunc(doc.Attachments, state.HashStart.Compare)
@@ -53,14 +58,14 @@ func TestPruneJSONOfAMillionAttachmentsCanBeReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(body) > 32<<20 {
+	if len(body) > 32*names {
 		t.Errorf("prune.json has %d bytes", len(body))
 	}
 	read := new(state.Prune)
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(read); err != nil {
 		t.Fatal(err)
 	}
-	if !read.TakesAttachment(numbered(123_456)) || read.TakesAttachment(numbered(maxMarks+1)) {
+	if !read.TakesAttachment(numbered(99_999)) || read.TakesAttachment(numbered(names+1)) {
 		t.Error("what was read back lists something else")
 	}
 }
