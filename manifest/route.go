@@ -63,7 +63,11 @@ func PlanRoute(versions []RouteVersion, from, to Number) (route Route, found boo
 	if !ok || target.Pruned {
 		return route, false
 	}
-	if from == to {
+	switch from {
+	case to:
+		return route, true
+	case 0:
+		route.Reload, route.Reason = to, "nothing is held yet"
 		return route, true
 	}
 	if from > to {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"feedmirror/internal/evidence"
 )
 
 // modelVersion is a version of a dataset with what stands in its files. Records are followed by an
@@ -216,20 +218,28 @@ func (c *modelChain) follow(route Route, rows map[string]modelRow, kept map[stri
 // to every version that is there, also back: its rows are those of the snapshot, an id kept elsewhere
 // names the same record as before unless the route says that it may not, and no way is shorter.
 func TestARouteLeadsToTheRightRowsOnEveryChain(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := drawChain(t)
-		for _, from := range c.versions {
-			for _, to := range c.versions {
-				route, found := PlanRoute(c.known(), from.Number, to.Number)
-				if there := to.held && !to.Pruned; found != there {
-					t.Fatalf("from %d to %d: found is %t", from.Number, to.Number, found)
-				}
-				if found {
-					c.check(route, from, to)
-				}
+	tally := evidence.Count(t, "routes")
+	for range evidence.Size(1, 100) {
+		rapid.Check(t, func(t *rapid.T) { tally.Add(walkEverywhere(t)) })
+	}
+}
+
+// walkEverywhere draws a chain, walks all its ways, and returns how many there are.
+func walkEverywhere(t *rapid.T) (ways int) {
+	c := drawChain(t)
+	for _, from := range c.versions {
+		for _, to := range c.versions {
+			route, found := PlanRoute(c.known(), from.Number, to.Number)
+			if there := to.held && !to.Pruned; found != there {
+				t.Fatalf("from %d to %d: found is %t", from.Number, to.Number, found)
+			}
+			if found {
+				c.check(route, from, to)
+				ways++
 			}
 		}
-	})
+	}
+	return ways
 }
 
 func (c *modelChain) check(route Route, from, to *modelVersion) {

@@ -30,6 +30,7 @@ func TestTheShortestCorrectWay(t *testing.T) {
 		want     Route
 	}{
 		{"nothing to do", []RouteVersion{present(41, 0)}, 41, 41, Route{}},
+		{"a first load", []RouteVersion{reload(41, 0), ids(42, 41)}, 0, 42, Route{Reload: 42, Reason: "nothing is held yet"}},
 		{"numbers skip", []RouteVersion{present(41, 0), present(42, 41), present(45, 42)}, 41, 45, Route{Apply: []Number{42, 45}}},
 		{"a version that changed nothing", []RouteVersion{present(41, 0), with(present(42, 41), func(v *RouteVersion) { v.Changes = ChangesEmpty }), present(43, 42)}, 41, 43,
 			Route{Apply: []Number{43}, Empty: []Number{42}}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"feedmirror/internal/config"
+	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
 )
@@ -14,7 +15,7 @@ type routeCommand struct {
 	config.BucketFlags
 	config.OutputFlags
 	Dataset string `arg:"" help:"The dataset's id, as mirror status shows it."`
-	From    int64  `required:"" placeholder:"VERSION" help:"The version that the consumer holds."`
+	From    int64  `required:"" placeholder:"VERSION" help:"The version that the consumer holds; 0 for none."`
 	To      int64  `placeholder:"VERSION" help:"The version it wants; the published one if left away."`
 }
 
@@ -30,6 +31,10 @@ Examples:
 
 // Run implements command.
 func (c *routeCommand) Run(ctx context.Context, env environment) (int, error) {
+	if c.From < 0 || c.To < 0 {
+		return 0, &fault.Error{Op: "find a route", Object: c.Dataset, Side: fault.SideConfig, Kind: fault.Usage,
+			Err: fmt.Errorf("--from %d --to %d: a version is no negative number", c.From, c.To)}
+	}
 	a, err := newApp(c, env, false)
 	if err != nil {
 		return 0, err

@@ -125,6 +125,10 @@ func releaseSpec(ts *testscript.TestScript, words []string) feedsim.ReleaseSpec 
 			spec.Major = true
 		case "add":
 			spec.Add = number
+		case "empty":
+			spec.Empty = true
+		case "ids":
+			spec.ReplaceIDs = true
 		case "skip":
 			spec.SkipNumbers = number
 		case "doubtful":

@@ -5,6 +5,10 @@ func tableRows() []row {
 	mirror := func(run string) command { return goTest(run, "./mirror") }
 	return []row{
 		{
+			id: "routes", what: "ways of a consumer between any two versions of random chains (MAJOR, replaced ids, forks, versions that are gone, lost, in doubt or pruned), walked by a model that keeps rows and ids: they led to the rows of the snapshot and to the same records, and none was longer than it must be",
+			unit: "ways", goal: 100_000, command: goTest("^TestARouteLeadsToTheRightRowsOnEveryChain$", "./manifest"),
+		},
+		{
 			id: "table-damage", what: "ways in which a table's log went wrong (gaps, cut, emptied and foreign commits, wrong files, sizes, partitions and statistics, checkpoints and hints that lead nowhere, lost rows): each was found and named by the audit of documents, and a rebuild mended it",
 			unit: "damages", goal: 40, command: mirror("^TestDamageOfATableIsFoundNamedAndMended$"),
 		},
