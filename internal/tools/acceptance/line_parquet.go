@@ -11,8 +11,8 @@ import (
 	"feedmirror/internal/testservers"
 )
 
-// parquet: real Parquet files of several writers travel byte for byte.
-func parquet(ctx context.Context, s *stage) error {
+// realParquet: real Parquet files of several writers travel byte for byte.
+func realParquet(ctx context.Context, s *stage) error {
 	paths, err := filepath.Glob(filepath.Join(s.root, "internal", "parquetinfo", "testdata", "*.parquet"))
 	if err != nil {
 		return fmt.Errorf("find Parquet files: %w", err)

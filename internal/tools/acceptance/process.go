@@ -54,6 +54,14 @@ type report struct {
 	Checked  struct {
 		Objects, Attachments, Bytes int64
 	} `json:"checked"`
+	Rows struct {
+		DiskBytes int64
+		Versions  []struct {
+			Rows, Changes int64
+			Replayed      bool
+			Seconds       float64
+		}
+	} `json:"rows"`
 }
 
 type failure struct {

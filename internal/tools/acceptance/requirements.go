@@ -10,7 +10,7 @@ func requirements() []line {
 		{number: "4", run: copies, title: "A bucket copied elsewhere by any tool verifies byte by byte and goes on without downloading what it holds; a newer layout is refused with 2 and nothing is written"},
 		{number: "5", run: bulk, title: "20,000 attachments of 2 KiB and 8 parts of 256 MiB, into a folder and into versitygw: at most 120 MiB of anonymous memory, no file fetched twice, /links called at most once per 200 names and once a version"},
 		{number: "6", run: wire, title: "On S3 every PUT of data up to 1 GiB carries Content-Length and the file's sha256 in x-amz-content-sha256 and x-amz-checksum-sha256, and no x-amz-trailer; versitygw and SeaweedFS refuse wrong bytes themselves"},
-		{number: "7", run: parquet, title: "Real Parquet files of several writers travel byte for byte"},
+		{number: "7", run: realParquet, title: "Real Parquet files of several writers travel byte for byte"},
 		{number: "8", run: terminated, title: "SIGTERM in mid-run: exit 143 within 10 s, state saved, and the next pass finishes without fetching a finished file again"},
 		{number: "9a", run: badSettings, title: "Bad key 4 within two requests; bad flag, YAML key, scheme and glob 2, all told at once; bucket missing or denied 5 before any download"},
 		{number: "9b", run: garbage, title: "Garbage for the list of datasets 4, for a dataset 1; wrong, short or long files 1 after another try with a fresh link; a bad id and an empty list 1; nothing is lost, and the next pass heals it"},
@@ -24,5 +24,6 @@ func requirements() []line {
 		{number: "15", run: tried(1000, false, "race-local", "race-versitygw", "race-seaweedfs", "race-gcs", "race-azure"), title: "1,000 rounds of two writers that race for one pointer, on each store, with no lost update"},
 		{number: "16", run: tried(26, false, "fuzz"), title: "Every fuzz target runs 2 minutes without a finding; the corpus is kept"},
 		{number: "17", run: tried(1000, false, "soak"), title: "10 minutes of several processes on one bucket while every side fails at random: a reader that checks the published pointer all the time sees no violation"},
+		{number: "18", run: replay, title: "verify --level rows of a snapshot of 5 million rows with changes of 2 %: the replay takes at most 3 times as long as parquet-go needs to decode both snapshots and the changes, and the process has at most 512 MiB of anonymous memory"},
 	}
 }
