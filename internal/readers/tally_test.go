@@ -34,6 +34,7 @@ func required() map[string][]string {
 		"polars":     {inFolder, onS3},
 		"clickhouse": {onS3},
 		"spark":      {inFolder},
+		"trino":      {onS3},
 	}
 }
 

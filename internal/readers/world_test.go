@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -67,7 +68,16 @@ func (w *world) release(t *testing.T, d *feedsim.Dataset, spec feedsim.ReleaseSp
 // mirror runs the program and wants exit code 0.
 func (w *world) mirror(t *testing.T, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), runLimit)
+	out, err := w.run(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// run runs the program. The error says what it printed.
+func (w *world) run(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, args...)
 	var out, text bytes.Buffer
@@ -81,9 +91,9 @@ func (w *world) mirror(t *testing.T, args ...string) string {
 		})
 	}
 	if err := errors.Join(command.Run(), ctx.Err()); err != nil {
-		t.Fatalf("mirror %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), text.String())
+		return "", fmt.Errorf("mirror %s: %w\n%s%s", strings.Join(args, " "), err, out.String(), text.String())
 	}
-	return out.String()
+	return out.String(), nil
 }
 
 // check wants the invariants of the bucket to hold.

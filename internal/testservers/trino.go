@@ -15,9 +15,10 @@ import (
 const trinoReadyLimit = 5 * time.Minute
 
 // Trino is a Trino server of one node that runs. Its catalogs are called delta and hive, and share a
-// metastore of files. They read local files (file://) and one S3 server (s3://).
+// metastore of files; hive leads to delta for tables of that kind, as Athena's one catalog does. They read local files (file://) and one S3 server (s3://).
 type Trino struct {
 	Endpoint string // http://127.0.0.1:port
+	Catalog  string // of tables that a statement names without one; empty: none
 }
 
 // Trino returns a Trino that reads from an S3 server. The first call in a test binary starts it: later
@@ -64,7 +65,8 @@ func trinoArguments(dir string, port int, store S3) ([]string, error) {
 		filepath.Join(catalogs, "delta.properties"): append(trinoStorage(metastore, store),
 			"connector.name=delta_lake", "delta.register-table-procedure.enabled=true"),
 		filepath.Join(catalogs, "hive.properties"): append(trinoStorage(metastore, store),
-			"connector.name=hive", "hive.partition-projection-enabled=true", "hive.timestamp-precision=MICROSECONDS", "hive.ignore-absent-partitions=true"),
+			"connector.name=hive", "hive.partition-projection-enabled=true", "hive.timestamp-precision=MICROSECONDS", "hive.ignore-absent-partitions=true",
+			"hive.delta-lake-catalog-name=delta"),
 	}
 	for path, lines := range files {
 		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {

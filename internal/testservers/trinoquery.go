@@ -43,7 +43,7 @@ func (t Trino) Query(ctx context.Context, statement string) (TrinoResult, error)
 	client := &http.Client{Transport: &http.Transport{}} // no proxy between two addresses of this machine
 	defer client.CloseIdleConnections()
 	var result TrinoResult
-	page, err := trinoCall(ctx, client, http.MethodPost, t.Endpoint+"/v1/statement", statement)
+	page, err := t.call(ctx, client, http.MethodPost, t.Endpoint+"/v1/statement", statement)
 	for {
 		if err != nil {
 			return TrinoResult{}, err
@@ -59,16 +59,19 @@ func (t Trino) Query(ctx context.Context, statement string) (TrinoResult, error)
 			return result, nil
 		}
 		// The server answers when it has something, or after about a second.
-		page, err = trinoCall(ctx, client, http.MethodGet, page.NextURI, "")
+		page, err = t.call(ctx, client, http.MethodGet, page.NextURI, "")
 	}
 }
 
-func trinoCall(ctx context.Context, client *http.Client, method, address, body string) (page trinoPage, err error) {
+func (t Trino) call(ctx context.Context, client *http.Client, method, address, body string) (page trinoPage, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
 		return page, fmt.Errorf("ask trino: %w", err)
 	}
 	request.Header.Set("X-Trino-User", "test")
+	if t.Catalog != "" {
+		request.Header.Set("X-Trino-Catalog", t.Catalog)
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		return page, fmt.Errorf("ask trino: %w", err)
