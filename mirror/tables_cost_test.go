@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"feedmirror/internal/bucket"
+	"feedmirror/internal/evidence"
 	"feedmirror/internal/feed/feedsim"
 	"feedmirror/mirror"
 )
@@ -48,6 +49,7 @@ func (r *requestsOf) Open(ctx context.Context, key string, offset, length int64)
 // TestTablesCostFewWritesAndReadNoPart compares a pass over three datasets that each released one
 // version with one that writes no tables.
 func TestTablesCostFewWritesAndReadNoPart(t *testing.T) {
+	tally := evidence.Count(t, "tables-cost")
 	origin, d := permitsWorld(t)
 	zoning, parcels := origin.dataset("ds_zoning", feedsim.Plain), origin.dataset("ds_parcels", feedsim.Plain)
 	origin.release(zoning, feedsim.ReleaseSpec{})
@@ -71,7 +73,8 @@ func TestTablesCostFewWritesAndReadNoPart(t *testing.T) {
 	if added := len(with.writes) - len(without.writes); added <= 0 || added > 4*versions {
 		t.Errorf("tables added %d writes to %d: %v", added, len(without.writes), with.writes)
 	} else {
-		t.Logf("tables added %d writes for %d datasets with a version each, to %d without", added, versions, len(without.writes))
+		tally.Add(versions)
+		tally.Note("%d writes added to %d", added, len(without.writes))
 	}
 	for key, times := range with.parts {
 		if times != without.parts[key] {

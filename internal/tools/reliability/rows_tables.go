@@ -9,6 +9,10 @@ func tableRows() []row {
 			unit: "ways", goal: 100_000, command: goTest("^TestARouteLeadsToTheRightRowsOnEveryChain$", "./manifest"),
 		},
 		{
+			id: "tables-cost", what: "versions that a pass published for three datasets: tables added at most 4 writes each, and no part was opened once more than without them",
+			unit: "versions", goal: 3, command: mirror("^TestTablesCostFewWritesAndReadNoPart$"),
+		},
+		{
 			id: "table-damage", what: "ways in which a table's log went wrong (gaps, cut, emptied and foreign commits, wrong files, sizes, partitions and statistics, checkpoints and hints that lead nowhere, lost rows): each was found and named by the audit of documents, and a rebuild mended it",
 			unit: "damages", goal: 40, command: mirror("^TestDamageOfATableIsFoundNamedAndMended$"),
 		},
