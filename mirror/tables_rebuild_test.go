@@ -1,13 +1,17 @@
 package mirror_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 
 	"feedmirror/internal/audit"
 	"feedmirror/internal/bucket"
@@ -82,6 +86,9 @@ func TestARebuildBesideAPassEndsRightOrSaysSo(t *testing.T) {
 	counted.store = counter
 	counted.publishTables(rebuildAll)
 	all, said := requests(counter.calls, 0), 0
+	for _, root := range []string{tables.ChangesRoot, tables.PublicationsRoot} { // when a log is empty
+		all = append(all, 1+slices.Index(counter.journal, "create "+commitOf(root, 0)))
+	}
 	for _, nth := range all {
 		w, store := origin.copyOf(t)
 		sleeping := &frozen{Store: store, nth: nth, meanwhile: func() {
@@ -110,7 +117,39 @@ func TestARebuildBesideAPassEndsRightOrSaysSo(t *testing.T) {
 		w.wholeTables(fmt.Sprintf("a pass before request %d", nth))
 		tally.Add(1)
 	}
+	if said == 0 {
+		t.Error("no rebuild met what a pass wrote meanwhile: the requests are not well chosen")
+	}
 	tally.Note("%d requests of a rebuild, %d times it said that it must be run again", counter.calls, said)
+}
+
+// TestACommitThatComesLateIsTold: a pass that computed its commit before the log was cleared puts it behind
+// the new one.
+func TestACommitThatComesLateIsTold(t *testing.T) {
+	origin, _ := tabledWorld(t)
+	counted, store := origin.copyOf(t)
+	counter := &frozen{Store: store}
+	counted.store = counter
+	counted.publishTables(rebuildAll)
+	for _, root := range []string{tables.SnapshotRoot(permits), tables.ChangesRoot, tables.PublicationsRoot} {
+		w, store := origin.copyOf(t)
+		late, err := os.ReadFile(filepath.Join(w.dir, commitOf(root, w.headOf(root))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store = &frozen{Store: store, nth: 1 + slices.Index(counter.journal, "create "+commitOf(root, 0)), meanwhile: func() {
+			w.rewrite(commitOf(root, 9), func(string) string { return string(late) })
+		}}
+		report := w.publishTables(rebuildAll)
+		w.store = store
+		if report.Exit != mirror.ExitFailed || len(report.Failures) != 1 || !strings.Contains(report.Failures[0].Hint, "Run it again") && !strings.Contains(report.Failures[0].Hint, "--rebuild-shared") {
+			t.Errorf("%s: exit %d, failures %+v", root, report.Exit, report.Failures)
+		}
+		if again := w.publishTables(rebuildAll); again.Exit != 0 {
+			t.Errorf("%s: again: %+v", root, again.Failures)
+		}
+		w.wholeTables(root)
+	}
 }
 
 // TestARebuildThatDiesIsRunAgain kills a rebuild at each of its writes and deletes; a second one mends all.
@@ -192,6 +231,43 @@ func TestRowsOfForgottenMovesComeFromTheFiles(t *testing.T) {
 	if len(audited.Findings) != 0 || !strings.Contains(fmt.Sprint(audited.Notes), "it does not tell moves 1,") {
 		t.Errorf("findings %+v, notes %+v", audited.Findings, audited.Notes)
 	}
+}
+
+// TestRowsThatContradictPointersOrRecordsAreNotTakenOver: a file that somebody put among those of the table
+// of publications is listed by no rebuild, and what it says of moves neither.
+func TestRowsThatContradictPointersOrRecordsAreNotTakenOver(t *testing.T) {
+	w, _ := tabledWorld(t)
+	rows, err := tables.PublicationsOf(w.pointer(permits), func(n manifest.Number) (manifest.Record, error) { return w.record(permits, n), nil })
+	if err != nil || len(rows) != 4 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	rows[1].Version, rows[2].ResyncRequired = 1, true
+	rows = append(rows, rows[3], rows[3])
+	rows[4].Move, rows[5].Dataset = 5, "ds_nobody"
+	var body bytes.Buffer
+	writer := parquet.NewGenericWriter[tables.Publication](&body)
+	if _, err := writer.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	key := "publications/2020-01-01/first.parquet" // sorts before the table's own
+	if err := os.MkdirAll(filepath.Join(w.dir, filepath.Dir(key)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.rewrite(key, func(string) string { return body.String() })
+	if report := w.publishTables(rebuildAll); report.Exit != 0 {
+		t.Fatalf("%+v", report.Failures)
+	}
+	if got := w.moves(permits); fmt.Sprint(got) != "[1 2 3 4]" {
+		t.Errorf("moves %v", got)
+	}
+	reading, err := tables.Read(t.Context(), w.store, tables.PublicationsRoot, nil)
+	if err != nil || slices.ContainsFunc(reading.Files, func(f tables.Listed) bool { return f.Key == key }) {
+		t.Errorf("%v, files %+v", err, reading.Files)
+	}
+	w.wholeTables("after the rebuild")
 }
 
 // moves returns the numbers of a dataset's moves in the table of publications, as its log lists them.
