@@ -33,6 +33,7 @@ type Options struct {
 	// Memory is how many bytes of reduced rows are kept in memory; what is more goes to files.
 	Memory int64
 	Folder string // for temporary files; they have no name in it once they are open
+	window int    // rows held at once; maxWindow when zero
 }
 
 // Result is what an audit of a version's rows found.
@@ -80,6 +81,9 @@ func (a *auditor) scan(id string) *scan { return &scan{auditor: a, id: id} }
 // files is a finding.
 func Check(ctx context.Context, in Input, o Options) (result Result, err error) {
 	result = Result{NoReplay: in.NoReplay}
+	if o.window == 0 {
+		o.window = maxWindow
+	}
 	a := &auditor{Options: o, ctx: ctx, hash: newHasher(), result: &result, sound: map[*os.File]bool{}, infos: map[*os.File]parquetinfo.PartInfo{}}
 	if !a.inspect(TableSnapshot, in.Snapshot.Parts) {
 		result.NoReplay = noReplay(in.NoReplay, "the snapshot cannot be read")

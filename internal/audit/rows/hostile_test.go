@@ -256,3 +256,22 @@ func TestRealFilesThatAreNoVersionAreFindings(t *testing.T) {
 		tally.Add(1)
 	}
 }
+
+// TestARowGroupThatCannotBeReadInBoundedMemoryIsNotChecked: more rows than are held at once, in so many columns
+// that the page of each cannot be held either. It is no finding, since nothing is wrong with it.
+func TestARowGroupThatCannotBeReadInBoundedMemoryIsNotChecked(t *testing.T) {
+	columns := []craftedColumn{goodIDs()}
+	for i := range 600 {
+		columns = append(columns, craftedColumn{name: fmt.Sprintf("n%d", i), kind: format.Int64, values: 3, pages: []craftedPage{dataPage(3, 24, format.Plain, make([]byte, 24))}})
+	}
+	data := craft(t, 3, columns...)
+	part := writePart(t, "snapshot/part-0000.parquet", func(w io.Writer) error { _, err := w.Write(data); return err })
+	in := Input{Snapshot: Snapshot{Envelope: Envelope{Dataset: dataset, Version: 2}, Parts: []Part{part}, Rows: 3}, NoReplay: "a test"}
+	for window, read := range map[int]bool{maxWindow: true, 2: false} {
+		result, err := Check(t.Context(), in, Options{Memory: 1 << 20, Folder: t.TempDir(), window: window})
+		unreadable := slices.ContainsFunc(result.Findings, func(f Finding) bool { return f.Kind == KindUnreadable })
+		if err != nil || unreadable || result.Read != read || result.Incomplete == read || strings.Contains(fmt.Sprint(result.NotChecked), errTooLarge.Error()) == read {
+			t.Errorf("in pieces of %d: %v %+v", window, err, result.NotChecked)
+		}
+	}
+}

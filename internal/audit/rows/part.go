@@ -34,7 +34,7 @@ func (a *auditor) open(p Part) (*parquet.File, error) {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		for number, group := range groups {
-			if open := group.LargestPages + int64(group.Columns)*readBuffer; group.Rows > maxWindow && open > maxOpenBytes {
+			if open := group.LargestPages + int64(group.Columns)*readBuffer; group.Rows > int64(a.window) && open > maxOpenBytes {
 				return nil, fmt.Errorf("%s: row group %d has %d rows and pages of %d bytes side by side: %w", p.Name, number, group.Rows, group.LargestPages, errTooLarge)
 			}
 		}

@@ -131,8 +131,8 @@ func (s *scan) group(file *parquet.File, group parquet.RowGroup, each func(b *ba
 		}
 	}()
 	chunks, n := group.ColumnChunks(), int(group.NumRows())
-	for from := 0; from < n; from += maxWindow {
-		rows, last := min(maxWindow, n-from), n-from <= maxWindow
+	for from := 0; from < n; from += s.window {
+		rows, last := min(s.window, n-from), n-from <= s.window
 		s.batch = batch{rows: rows, ids: resize(s.batch.ids, rows), nulls: resize(s.batch.nulls, rows), sums: resize(s.batch.sums, rows)}
 		if s.begin != nil {
 			s.begin()
