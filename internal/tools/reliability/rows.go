@@ -61,6 +61,7 @@ func areas() []area {
 		{"The store", storeRows()},
 		{"Prune, audit and repair", pruneAuditRows()},
 		{"Tables", tableRows()},
+		{"Contents", contentRows()},
 		{"Security", securityRows()},
 		{"Fuzzing and the soak", fuzzSoakRows()},
 	}
