@@ -17,11 +17,13 @@ func TestAReplayNeedsTheVersionThatAVersionFollows(t *testing.T) {
 		says   string // empty: the changes are replayed
 		snaps  bool   // the snapshot before is of use
 	}{
-		"changes":                    {func(*manifest.Record) {}, held, "", true},
-		"no change at all":           {func(r *manifest.Record) { r.Changes = manifest.ChangesEmpty }, held, "", true},
-		"the first version":          {func(r *manifest.Record) { r.PreviousVersion, r.ResyncRequired = 0, true }, predecessor{}, "no version comes before it", false},
-		"a reload":                   {func(r *manifest.Record) { r.ResyncRequired, r.Changes = true, manifest.ChangesNotApplicable }, held, "resyncRequired", false},
-		"a reload with an id map":    {func(r *manifest.Record) { r.ResyncRequired, r.Files = true, []manifest.RecordFile{{Kind: manifest.KindIDMap}} }, held, "resyncRequired", true},
+		"changes":           {func(*manifest.Record) {}, held, "", true},
+		"no change at all":  {func(r *manifest.Record) { r.Changes = manifest.ChangesEmpty }, held, "", true},
+		"the first version": {func(r *manifest.Record) { r.PreviousVersion, r.ResyncRequired = 0, true }, predecessor{}, "no version comes before it", false},
+		"a reload":          {func(r *manifest.Record) { r.ResyncRequired, r.Changes = true, manifest.ChangesNotApplicable }, held, "resyncRequired", false},
+		"a reload with an id map": {func(r *manifest.Record) {
+			r.ResyncRequired, r.Files = true, []manifest.RecordFile{{Kind: manifest.KindIDMap}}
+		}, held, "resyncRequired", true},
 		"changes that were lost":     {func(r *manifest.Record) { r.Changes = manifest.ChangesExpired }, held, "retention", false},
 		"changes of another kind":    {func(r *manifest.Record) { r.Changes = "withheld" }, held, "withheld", false},
 		"nothing held before":        {func(*manifest.Record) {}, predecessor{}, "no version before it is held", false},

@@ -23,8 +23,9 @@ const (
 type GroupPages struct {
 	Rows    int64
 	Columns int
-	// LargestPages are bytes: of each column the largest page, with what it is unpacked to.
-	LargestPages int64
+	// LargestPages are bytes: of each column the largest page, with what it is unpacked to. LargestPage is
+	// the largest of them.
+	LargestPages, LargestPage int64
 }
 
 // CheckPages walks all page headers of a Parquet file and refuses what would make a decoder hang,
@@ -56,7 +57,7 @@ func CheckPages(r io.ReaderAt, size int64) (groups []GroupPages, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("check pages: row group %d, column %d: %w", g, c, err)
 			}
-			group.LargestPages += largest
+			group.LargestPages, group.LargestPage = group.LargestPages+largest, max(group.LargestPage, largest)
 		}
 		groups = append(groups, group)
 	}

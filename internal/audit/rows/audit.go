@@ -59,8 +59,7 @@ type auditor struct {
 	ctx    context.Context
 	hash   hasher
 	result *Result
-	mu     sync.Mutex                        // guards sound
-	sound  map[*os.File]bool                 // files whose pages were checked
+	sound  map[*os.File]soundness            // of every file
 	infos  map[*os.File]parquetinfo.PartInfo // footers
 	own    map[string]bool                   // the dataset's own columns by the first part of the snapshot
 
@@ -84,7 +83,7 @@ func Check(ctx context.Context, in Input, o Options) (result Result, err error) 
 	if o.window == 0 {
 		o.window = maxWindow
 	}
-	a := &auditor{Options: o, ctx: ctx, hash: newHasher(), result: &result, sound: map[*os.File]bool{}, infos: map[*os.File]parquetinfo.PartInfo{}}
+	a := &auditor{Options: o, ctx: ctx, hash: newHasher(), result: &result, sound: map[*os.File]soundness{}, infos: map[*os.File]parquetinfo.PartInfo{}}
 	if !a.inspect(TableSnapshot, in.Snapshot.Parts) {
 		result.NoReplay = noReplay(in.NoReplay, "the snapshot cannot be read")
 		a.skip("anything else: the snapshot cannot be read")
@@ -106,7 +105,17 @@ func Check(ctx context.Context, in Input, o Options) (result Result, err error) 
 	a.partitions = partitionsFor(a.rowsOf(in), o.Memory)
 	result.Partitions = a.partitions
 	a.shape(in)
+	if err := a.checkPages(in.Snapshot.Parts, in.Changes, in.IDMap, of(in.Previous), of(in.IDMapFrom)); err != nil {
+		return result, err
+	}
 	return result, a.contents(in)
+}
+
+func of(s *Snapshot) []Part {
+	if s == nil {
+		return nil
+	}
+	return s.Parts
 }
 
 const previousUnreadable = "the previous snapshot cannot be read; its own version tells more"
@@ -238,11 +247,20 @@ type reading struct {
 	err   error
 }
 
+// maxBeside is how large the pages of snapshots may be that are read side by side, in bytes.
+const maxBeside = 16 << 20
+
 // readBoth reads this snapshot and the one before it side by side: each takes about as long as the other.
+// Where a page is large, one comes after the other.
 func (a *auditor) readBoth(in Input, compared func(string) bool) (this, before reading) {
 	var both sync.WaitGroup
 	if in.Previous != nil {
 		both.Go(func() { before.facts, before.err = a.readSnapshot(*in.Previous, compared, false) })
+	}
+	for _, sound := range a.sound {
+		if sound.largestPage > maxBeside {
+			both.Wait()
+		}
 	}
 	this.facts, this.err = a.readSnapshot(in.Snapshot, compared, true)
 	both.Wait()
