@@ -11,15 +11,25 @@ import (
 	"feedmirror/internal/evidence"
 )
 
-// longLog is a log with a checkpoint at commit 100, whose commits have no stamp and no schema: what is
-// told of them is left out of what the tests look at.
-func longLog(t *testing.T) (log, string) {
+// checkedAt is the commit of whose state a test's log has a checkpoint.
+const checkedAt = 9
+
+// checkedLog is a log with a checkpoint, whose commits have no stamp and no schema: what is told of them is
+// left out of what the tests look at.
+func checkedLog(t *testing.T) (log, string) {
 	t.Helper()
 	l, dir := newLog(t)
-	for i := range checkpointEvery + 3 {
+	for i := range checkedAt + 4 {
 		found, err := appendOne(t.Context(), l, fmt.Sprintf("part %d ü", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.head != checkedAt {
+			continue
+		}
+		all, err := l.contents(t.Context(), found)
 		if err == nil {
-			err = l.checkpointIfDue(t.Context(), found)
+			err = l.checkpoint(t.Context(), found.head, all)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -46,11 +56,11 @@ func problemsOf(t *testing.T, l log) []Problem {
 // TestACheckpointIsHeldAgainstTheCommits, whatever it says otherwise: engines read it in their place.
 func TestACheckpointIsHeldAgainstTheCommits(t *testing.T) {
 	tally := evidence.Count(t, "checkpoint-disagrees")
-	l, dir := longLog(t)
+	l, dir := checkedLog(t)
 	if problems := problemsOf(t, l); len(problems) > 0 {
 		t.Fatalf("undamaged: %+v", problems)
 	}
-	at := int64(checkpointEvery - 1)
+	at := int64(checkedAt)
 	whole := newContents()
 	if err := readCheckpoint(t.Context(), l, at, func(row *checkpointRow) { whole.apply([]action{row.action()}) }); err != nil {
 		t.Fatal(err)
@@ -102,9 +112,9 @@ func TestACheckpointIsHeldAgainstTheCommits(t *testing.T) {
 // TestClearGoesFromTheNewestDown: the hint first, then each commit after what rests on it. What engines
 // pass over stays.
 func TestClearGoesFromTheNewestDown(t *testing.T) {
-	l, dir := longLog(t)
+	l, dir := checkedLog(t)
 	folder := filepath.Join(dir, l.folder())
-	for _, name := range []string{"note.txt", "00000000000000000101.crc", "00000000000000000100.checkpoint.0000000001.0000000002.parquet"} {
+	for _, name := range []string{"note.txt", "00000000000000000011.crc", "00000000000000000010.checkpoint.0000000001.0000000002.parquet"} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -117,9 +127,9 @@ func TestClearGoesFromTheNewestDown(t *testing.T) {
 	for _, info := range files {
 		names = append(names, strings.TrimPrefix(info.Key, l.folder()))
 	}
-	want := []string{"_last_checkpoint", "00000000000000000102.json", "00000000000000000101.crc", "00000000000000000101.json",
-		"00000000000000000100.checkpoint.0000000001.0000000002.parquet", "00000000000000000100.json", "00000000000000000099.checkpoint.parquet", "00000000000000000099.json"}
-	if len(names) != 103+4 || strings.Join(names[:len(want)], " ") != strings.Join(want, " ") || names[len(names)-1] != "00000000000000000000.json" {
+	want := []string{"_last_checkpoint", "00000000000000000012.json", "00000000000000000011.crc", "00000000000000000011.json",
+		"00000000000000000010.checkpoint.0000000001.0000000002.parquet", "00000000000000000010.json", "00000000000000000009.checkpoint.parquet", "00000000000000000009.json"}
+	if len(names) != 13+4 || strings.Join(names[:len(want)], " ") != strings.Join(want, " ") || names[len(names)-1] != "00000000000000000000.json" {
 		t.Errorf("in the order %v", names)
 	}
 	store, ok := l.store.(ClearStore)
