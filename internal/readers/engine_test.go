@@ -165,7 +165,11 @@ func judge(t *testing.T, s *story, engine string, heard report, can func(table) 
 	for key := range want {
 		t.Errorf("%s did not answer %s", engine, key)
 	}
-	seen.note("%s in a %s is %s, and executed %d statements of its script", engine, s.world.place.kind, heard.Engine, heard.Statements)
+	executed := ""
+	if heard.Statements > 0 {
+		executed = fmt.Sprintf(", and executed %d statements of its script", heard.Statements)
+	}
+	seen.note("%s in a %s is %s%s", engine, s.world.place.kind, heard.Engine, executed)
 }
 
 func (a *answer) key() string {
