@@ -52,69 +52,111 @@ func recipes(t *testing.T, document string) []recipe {
 
 // The words of the document that stand for what a reader has.
 const (
-	bookBucket  = "s3://my-bucket/feeds"
-	bookTuesday = "2026-03-03 00:00:00+00:00"
+	bookBucket = "s3://my-bucket/feeds"
+	bookTime   = "TIMESTAMP WITH TIME ZONE '2026-03-03 00:00:00+00:00'"
 )
 
-// dish is what became of the recipes.
+// dish judges what became of the recipes.
 type dish struct {
 	kitchen *kitchen
 	files   folder
-	served  map[string]table
 }
 
-// TestCookbook executes every block of README.md and docs/queries.md that is DuckDB's, one after the other in one
-// session, and holds what each returns against the Parquet files that the records name.
+// judges returns who holds the answer to each block against what it should be.
+func (d *dish) judges() map[string]func(*testing.T, table) {
+	return map[string]func(*testing.T, table){
+		"Query it, block 1":                    d.judgeReloads,
+		"The current version, block 1":         d.judgeStatus,
+		"The current version, block 2":         d.judgeVersions,
+		"What changed since Tuesday, block 1":  d.judgeSince,
+		"What changed since Tuesday, block 2":  d.judgeChanges,
+		"As of a version, block 1":             d.judgeCommits,
+		"As of a version, block 2":             d.judgeOlder,
+		"Apply changes to a copy, block 1":     d.judgeCopy,
+		"Ids that you keep elsewhere, block 1": d.judgeNotes,
+		"Ids that you keep elsewhere, block 2": d.judgeOrphans,
+		"Rows with their PDFs, block 1":        d.judgeDocuments,
+		"What lies in a rectangle, block 1":    d.judgeRectangle,
+		"After a rollback, block 1":            d.judgeRollback,
+	}
+}
+
+// TestCookbook executes every block of README.md and docs/queries.md, one after the other in one session
+// of DuckDB, and holds what each returns against the Parquet files that the records name. It executes
+// those that Spark and Trino understand there too, with the changes that the document names.
 func TestCookbook(t *testing.T) {
-	k := cook(t)
-	d := &dish{kitchen: k, files: folder(k.world.place.files(t)), served: map[string]table{}}
-	judges := map[string]func(*testing.T, table){
-		"Query it, block 1":                     d.judgeReloads,
-		"The current version, block 1":          d.judgeStatus,
-		"The current version, block 2":          d.judgeVersions,
-		"What changed since Tuesday, block 1":   d.judgeSince,
-		"What changed since Tuesday, block 2":   d.judgeChanges,
-		"As of a version, block 1":              d.judgeCommits,
-		"As of a version, block 2":              d.judgeOlder,
-		"Apply changes to a copy, block 1":      d.judgeCopy,
-		"Ids that you keep elsewhere, block 1":  d.judgeNotes,
-		"Ids that you keep elsewhere, block 2":  d.judgeOrphans,
-		"Rows with their PDFs, block 1":         d.judgeDocuments,
-		"What lies in a rectangle, block 1":     d.judgeRectangle,
-		"After a rollback, block 1":             d.judgeRollback,
-		"what follows the changes alone misses": d.judgeNaive,
+	d := &dish{kitchen: cook(t)}
+	d.files = folder(d.kitchen.world.place.files(t))
+	book := append(recipes(t, "README.md"), recipes(t, "docs/queries.md")...)
+	named := map[string]bool{}
+	for _, r := range book {
+		named[r.name()] = true
 	}
-	var names, statements []string
-	words := strings.NewReplacer(bookBucket, "file://"+k.world.place.root, bookTuesday, k.tuesday.UTC().Format("2006-01-02 15:04:05.000000-07:00"))
-	for _, r := range append(recipes(t, "README.md"), recipes(t, "docs/queries.md")...) {
-		if judges[r.name()] == nil {
-			t.Errorf("nobody judges %q", r.name())
-		}
-		names, statements = append(names, r.name()), append(statements, words.Replace(r.text))
-		if look, ok := afterwards[r.name()]; ok { // a block that returns nothing
-			statements[len(statements)-1] += look
+	for name := range d.judges() {
+		if !named[name] {
+			t.Errorf("no document has %q", name)
 		}
 	}
-	names, statements = append(names, "what follows the changes alone misses"), append(statements, k.naive(t))
-	for i, answer := range duckdb(t, k.world.place, k.world.mirror(t, "ddl", "--engine", "duckdb"), statements) {
-		d.served[names[i]] = answer
-	}
-	for name, judge := range judges {
-		answer, served := d.served[name]
-		t.Run(name, func(t *testing.T) {
-			if !served {
-				t.Fatal("the book has no such block")
-			}
-			judge(t, answer)
-		})
-	}
-	seen.note("%d blocks of README.md and docs/queries.md were executed by DuckDB", len(statements)-1)
+	t.Run("duckdb", func(t *testing.T) {
+		d.serve(t, "duckdb", book, bookTime, "TIMESTAMP WITH TIME ZONE '"+d.kitchen.tuesday.UTC().Format("2006-01-02 15:04:05.000000-07:00")+"'")
+		same := converse(t, d.kitchen.world.place, "duckdb", d.script(t, "duckdb"), []string{d.kitchen.naive()})
+		d.judgeNaive(t, same[0])
+	})
+	understood := slices.DeleteFunc(book, func(r recipe) bool { return !slices.Contains(elsewhere(), r.heading) })
+	theirTime := "TIMESTAMP '" + d.kitchen.tuesday.UTC().Format("2006-01-02 15:04:05.000000") + " UTC'"
+	t.Run("spark", func(t *testing.T) {
+		d.serve(t, "spark", understood, bookTime, theirTime, "CROSS JOIN UNNEST(apply_versions) AS t (step)", "LATERAL VIEW explode(apply_versions) t AS step")
+	})
+	t.Run("trino", func(t *testing.T) {
+		// Trino cuts times to milliseconds, so that this one is not what the pointer says.
+		exact := slices.DeleteFunc(understood, func(r recipe) bool { return r.name() == "The current version, block 2" })
+		d.serve(t, "trino", exact, bookTime, theirTime, " ploti.", " delta.cookbook.")
+	})
 }
 
-// afterwards is asked behind blocks that change a table and return nothing.
-var afterwards = map[string]string{
-	"Apply changes to a copy, block 1":     "SELECT * FROM permits;",
-	"Ids that you keep elsewhere, block 1": "SELECT record_id, note FROM notes;",
+// elsewhere are the headings of the recipes that other engines understand.
+func elsewhere() []string {
+	return []string{"The current version", "What changed since Tuesday", "Rows with their PDFs", "After a rollback", "Query it"}
+}
+
+func (d *dish) script(t *testing.T, engine string) string {
+	t.Helper()
+	database := "ploti"
+	if engine == "trino" {
+		database = "cookbook" // the server is shared with other tests, which have tables of these names
+	}
+	return d.kitchen.world.mirror(t, "ddl", "--engine", engine, "--database", database)
+}
+
+// serve lets an engine execute recipes, with the words of the book replaced as given, pair by pair.
+func (d *dish) serve(t *testing.T, engine string, book []recipe, words ...string) {
+	t.Helper()
+	replacer := strings.NewReplacer(append(words, bookBucket, "file://"+d.kitchen.world.place.root)...)
+	judges := d.judges()
+	var texts []string
+	for _, r := range book {
+		if judges[r.name()] == nil {
+			t.Fatalf("nobody judges %q", r.name())
+		}
+		texts = append(texts, replacer.Replace(r.text)+afterwards()[r.name()])
+	}
+	talk := converse
+	if engine == "trino" {
+		talk = converseTrino
+	}
+	answers := talk(t, d.kitchen.world.place, engine, d.script(t, engine), texts)
+	for i, r := range book {
+		t.Run(r.name(), func(t *testing.T) { judges[r.name()](t, answers[i]) })
+	}
+	seen.note("%d blocks of README.md and docs/queries.md were executed by %s", len(book), engine)
+}
+
+// afterwards returns what is asked behind blocks that change a table and return nothing.
+func afterwards() map[string]string {
+	return map[string]string{
+		"Apply changes to a copy, block 1":     "SELECT * FROM permits;",
+		"Ids that you keep elsewhere, block 1": "SELECT record_id, note FROM notes;",
+	}
 }
 
 // same compares an answer with rows in no order.
@@ -324,8 +366,7 @@ func (d *dish) judgeRollback(t *testing.T, got table) {
 
 // naive applies all changes since Tuesday to what readers had then, by record id, and counts what is
 // then there and should not be, and what is not there and should.
-func (k *kitchen) naive(t *testing.T) string {
-	t.Helper()
+func (k *kitchen) naive() string {
 	var parts []string
 	for id, held := range k.heldAt {
 		parts = append(parts, fmt.Sprintf(`(WITH held AS (

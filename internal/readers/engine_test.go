@@ -20,7 +20,7 @@ import (
 
 // task is what a program below engines/ reads from its standard input. It holds questions and no answers.
 type task struct {
-	Mode     string        `json:"mode"`    // empty: every question; or watch, or open
+	Mode     string        `json:"mode"`    // empty: every question; or watch, or open, or session
 	Repeats  int           `json:"repeats"` // of opening
 	Script   string        `json:"script"`  // what ddl printed for the engine; every statement is executed
 	Database string        `json:"database"`
@@ -29,7 +29,11 @@ type task struct {
 	Scratch  string        `json:"scratch"`
 	Since    string        `json:"since"`
 	Datasets []taskDataset `json:"datasets"`
+	Texts    []string      `json:"texts"` // of a session
 }
+
+// sessionMode lets an engine execute texts of SQL instead of asking its questions.
+const sessionMode = "session"
 
 type s3Access struct {
 	Endpoint  string `json:"endpoint"`

@@ -232,7 +232,7 @@ func (j *travels) walk(t *testing.T, targets []int64) {
 			statements = append(statements, j.sql(t, w), "SELECT record_id, note FROM notes;")
 		}
 	}
-	answers := duckdb(t, j.world.place, "", statements)
+	answers := converse(t, j.world.place, "duckdb", "", statements)
 	for i, w := range ways {
 		if strings.Contains(w.short(), "reload") {
 			reloads++

@@ -2,50 +2,35 @@
 
 package readers_test
 
-import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
-	"testing"
-)
+import "testing"
 
-// session is what engines/duckdb_session.py reads: statements for one session, each of which may be
-// several. Each is answered with what the last of them returned.
-type session struct {
-	Script     string    `json:"script"`
-	Scratch    string    `json:"scratch"`
-	S3         *s3Access `json:"s3"`
-	Statements []string  `json:"statements"`
-}
-
-// duckdb executes statements in one session over a bucket, after those that ddl printed for it.
-func duckdb(t *testing.T, at place, script string, statements []string) []table {
+// converse lets an engine execute texts of one or more statements in one session over a bucket, after
+// those that ddl printed for it. Each is answered with what its last statement returned.
+func converse(t *testing.T, at place, engine, script string, texts []string) []table {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), engineLimit)
-	defer cancel()
-	input, err := json.Marshal(session{Script: script, Scratch: t.TempDir(), S3: at.access(), Statements: statements})
-	if err != nil {
-		t.Fatal(err)
+	heard := ask[report](t, at, engine+"_reader", task{Mode: sessionMode, Script: script, Database: "ploti", Root: at.root, Scratch: t.TempDir(), S3: at.access(), Texts: texts})
+	if len(heard.Answers) != len(texts) {
+		t.Fatalf("%s answered %d of %d texts", engine, len(heard.Answers), len(texts))
 	}
-	command := python(ctx, t, at, "duckdb_session")
-	var out, text bytes.Buffer
-	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(input), &out, &text
-	if err := errors.Join(command.Run(), ctx.Err()); err != nil {
-		t.Fatalf("duckdb: %v\n%s", err, text.String())
-	}
-	var heard report
-	decoder := json.NewDecoder(&out)
-	decoder.UseNumber()
-	if err := decoder.Decode(&heard); err != nil {
-		t.Fatalf("duckdb answered no JSON: %v\n%s", err, text.String())
-	}
-	if len(heard.Answers) != len(statements) {
-		t.Fatalf("duckdb answered %d of %d statements", len(heard.Answers), len(statements))
-	}
-	tables := make([]table, len(statements))
+	tables := make([]table, len(texts))
 	for i, a := range heard.Answers {
 		tables[i] = table{a.Columns, a.Rows}
+	}
+	return tables
+}
+
+// converseTrino does the same in Trino, which is a server of this test binary.
+func converseTrino(t *testing.T, _ place, _, script string, texts []string) []table {
+	t.Helper()
+	e := newTrino(t)
+	e.execute(t, script)
+	var tables []table
+	for _, text := range texts {
+		var last table
+		for _, statement := range statements(text) {
+			last = e.rows(t, "%s", statement)
+		}
+		tables = append(tables, last)
 	}
 	return tables
 }
