@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -55,6 +56,10 @@ snapshots of a dataset and the changes in TMPDIR, and 17 bytes a row where the m
 // defaultMaxAge is how long a check lasts where only a budget is given.
 const defaultMaxAge = 30 * 24 * time.Hour
 
+// memoryBesideRows is what level rows may take beside reduced rows, in bytes: a page of the greatest size that is
+// read, packed and unpacked. Beyond that the collector of garbage works harder.
+const memoryBesideRows = 256 << 20
+
 // minRowsMemory keeps the number of temporary files small.
 const minRowsMemory = 16 << 20
 
@@ -68,6 +73,9 @@ func (c *verifyCommand) Run(ctx context.Context, env environment) (int, error) {
 	options, err := c.options(a)
 	if err != nil {
 		return 0, err
+	}
+	if options.Audit.Level == audit.LevelRows {
+		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), options.Audit.RowsMemory+memoryBesideRows))
 	}
 	store, err := a.openBucket(ctx, true)
 	if err != nil {

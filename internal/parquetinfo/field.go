@@ -119,24 +119,10 @@ func boundsOf(meta *format.FileMetaData, leaf int) *Bounds {
 }
 
 func annotationOf(node *format.SchemaElement) Annotation {
+	if node.LogicalType.Value == nil {
+		return convertedAnnotation(node)
+	}
 	switch logical := node.LogicalType.Value.(type) {
-	case nil:
-	case *format.StringType:
-		return Annotation{Kind: KindString}
-	case *format.JsonType:
-		return Annotation{Kind: KindJSON}
-	case *format.BsonType:
-		return Annotation{Kind: KindBSON}
-	case *format.EnumType:
-		return Annotation{Kind: KindEnum}
-	case *format.UUIDType:
-		return Annotation{Kind: KindUUID}
-	case *format.DateType:
-		return Annotation{Kind: KindDate}
-	case *format.ListType:
-		return Annotation{Kind: KindList}
-	case *format.MapType:
-		return Annotation{Kind: KindMap}
 	case *format.IntType:
 		return Annotation{Kind: KindInteger, Bits: int(logical.BitWidth), Unsigned: !logical.IsSigned}
 	case *format.DecimalType:
@@ -145,15 +131,33 @@ func annotationOf(node *format.SchemaElement) Annotation {
 		return Annotation{Kind: KindTime, UTC: logical.IsAdjustedToUTC, Unit: unitOf(logical.Unit)}
 	case *format.TimestampType:
 		return Annotation{Kind: KindTimestamp, UTC: logical.IsAdjustedToUTC, Unit: unitOf(logical.Unit)}
+	}
+	return Annotation{Kind: plainKind(node)}
+}
+
+// plainKind returns the kind of an annotation that says nothing else.
+func plainKind(node *format.SchemaElement) Kind {
+	switch node.LogicalType.Value.(type) {
+	case *format.StringType:
+		return KindString
+	case *format.JsonType:
+		return KindJSON
+	case *format.BsonType:
+		return KindBSON
+	case *format.EnumType:
+		return KindEnum
+	case *format.UUIDType:
+		return KindUUID
+	case *format.DateType:
+		return KindDate
+	case *format.ListType:
+		return KindList
+	case *format.MapType:
+		return KindMap
 	case *format.GeometryType, *format.GeographyType:
-		return Annotation{Kind: KindGeometry}
-	default:
-		return Annotation{Kind: KindOther}
+		return KindGeometry
 	}
-	if !node.ConvertedType.Valid {
-		return Annotation{}
-	}
-	return convertedAnnotation(node)
+	return KindOther
 }
 
 func unitOf(unit format.TimeUnit) string {
@@ -171,6 +175,9 @@ func unitOf(unit format.TimeUnit) string {
 // convertedAnnotation reads the older spelling. Its timestamps count from UTC (Parquet format,
 // "Deprecated timestamp ConvertedTypes").
 func convertedAnnotation(node *format.SchemaElement) Annotation {
+	if !node.ConvertedType.Valid {
+		return Annotation{}
+	}
 	integer := func(bits int, unsigned bool) Annotation {
 		return Annotation{Kind: KindInteger, Bits: bits, Unsigned: unsigned}
 	}

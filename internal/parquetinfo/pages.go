@@ -163,7 +163,7 @@ func pageValues(header *format.PageHeader) (int64, error) {
 		switch {
 		case dictionary.NumValues < 0 || dictionary.NumValues > maxPageValues:
 			return 0, fmt.Errorf("its dictionary claims %d values", dictionary.NumValues)
-		case dictionary.Encoding != format.Plain && dictionary.Encoding != format.PlainDictionary:
+		case dictionary.Encoding != format.Plain && dictionary.Encoding != plainDictionary:
 			return 0, fmt.Errorf("its dictionary is encoded as %s", dictionary.Encoding)
 		}
 		return 0, nil

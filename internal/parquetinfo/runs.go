@@ -68,6 +68,9 @@ func (l leafShape) needsLook(header *format.PageHeader) bool {
 	return false
 }
 
+// plainDictionary is what older writers call the encoding of a dictionary and of places in it.
+const plainDictionary format.Encoding = 2
+
 func isPlain(encoding format.Encoding) bool {
 	return encoding == format.Plain || encoding == format.ByteStreamSplit
 }
@@ -146,7 +149,7 @@ func checkValues(encoding format.Encoding, text []byte, most int64) error {
 	var err error
 	switch {
 	case isPlain(encoding):
-	case encoding == format.PlainDictionary, encoding == format.RLEDictionary:
+	case encoding == plainDictionary, encoding == format.RLEDictionary:
 		if len(text) == 0 {
 			return nil
 		}
@@ -205,11 +208,11 @@ func checkRuns(text []byte, width int, most int64) error {
 func deltas(text []byte, most int64) (values []int64, rest []byte, err error) {
 	var head [3]uint64 // size of a block, pieces of a block, number of values
 	for i := range head {
-		n := 0
-		if head[i], n = binary.Uvarint(text); n <= 0 {
+		value, n := binary.Uvarint(text)
+		if n <= 0 {
 			return nil, nil, errCutOff
 		}
-		text = text[n:]
+		head[i], text = value, text[n:]
 	}
 	value, n := binary.Varint(text)
 	if n <= 0 {

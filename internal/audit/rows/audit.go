@@ -163,7 +163,6 @@ func (a *auditor) readable(parts []Part) bool {
 
 // rowsOf returns how many rows are reduced at the same time at most, by the footers.
 func (a *auditor) rowsOf(in Input) int64 {
-	rows := int64(0)
 	count := func(parts []Part) int64 {
 		sum := int64(0)
 		for _, part := range parts {
@@ -171,7 +170,7 @@ func (a *auditor) rowsOf(in Input) int64 {
 		}
 		return sum
 	}
-	rows = count(in.Snapshot.Parts) + count(in.Changes)
+	rows := count(in.Snapshot.Parts) + count(in.Changes)
 	if in.Previous != nil {
 		rows += count(in.Previous.Parts)
 	}

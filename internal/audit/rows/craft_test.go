@@ -136,8 +136,8 @@ func packed(t testing.TB, codec format.CompressionCodec, plain []byte) []byte {
 		}
 	case format.Lz4Raw:
 		block := make([]byte, lz4.CompressBlockBound(len(plain)))
-		n := 0
-		n, err = lz4.CompressBlock(plain, block, nil)
+		n, failed := lz4.CompressBlock(plain, block, nil)
+		err = failed
 		out.Write(block[:n])
 	default:
 		return plain

@@ -37,6 +37,24 @@ func (h hasher) null(below byte) uint64 { return mix(h.salt + 1 + uint64(below))
 func (h hasher) values(v encoding.Values, hashes []uint64) []uint64 {
 	hashes = hashes[:0]
 	switch v.Kind() {
+	case encoding.ByteArray:
+		data, offsets := v.ByteArray()
+		for i := 1; i < len(offsets); i++ {
+			hashes = append(hashes, h.text(data[offsets[i-1]:offsets[i]]))
+		}
+		return hashes
+	case encoding.FixedLenByteArray:
+		data, size := v.FixedLenByteArray()
+		for ; size > 0 && len(data) >= size; data = data[size:] {
+			hashes = append(hashes, h.text(data[:size]))
+		}
+		return hashes
+	}
+	return h.numbers(v, hashes)
+}
+
+func (h hasher) numbers(v encoding.Values, hashes []uint64) []uint64 {
+	switch v.Kind() {
 	case encoding.Boolean:
 		for _, bits := range v.Boolean() {
 			for i := range 8 {
@@ -62,16 +80,6 @@ func (h hasher) values(v encoding.Values, hashes []uint64) []uint64 {
 	case encoding.Double:
 		for _, f := range v.Double() {
 			hashes = append(hashes, h.number(math.Float64bits(f)))
-		}
-	case encoding.ByteArray:
-		data, offsets := v.ByteArray()
-		for i := 1; i < len(offsets); i++ {
-			hashes = append(hashes, h.text(data[offsets[i-1]:offsets[i]]))
-		}
-	case encoding.FixedLenByteArray:
-		data, size := v.FixedLenByteArray()
-		for ; size > 0 && len(data) >= size; data = data[size:] {
-			hashes = append(hashes, h.text(data[:size]))
 		}
 	}
 	return hashes

@@ -151,7 +151,16 @@ func TestAColumnThatAMinorVersionAddsIsNotCompared(t *testing.T) {
 	}
 }
 
-func TestEachWayInWhichChangesMislead(t *testing.T) {
+// misleading is a way to bend a pair of versions, and what is to be found then.
+type misleading struct {
+	name    string
+	bend    func(p *pair) (id string)
+	kind    Kind
+	detail  string
+	columns []string
+}
+
+func waysToMislead() []misleading {
 	unchanged := func(p *pair) int {
 		for i, row := range p.after.Rows {
 			if !slices.ContainsFunc(p.changes, func(c records.Change) bool { return c.Row.ID == row.ID }) {
@@ -169,13 +178,7 @@ func TestEachWayInWhichChangesMislead(t *testing.T) {
 		p.changes = slices.Delete(p.changes, at, at+1)
 		return id
 	}
-	for _, c := range []struct {
-		name    string
-		bend    func(p *pair) (id string)
-		kind    Kind
-		detail  string
-		columns []string
-	}{
+	return []misleading{
 		{"a removal is missing", func(p *pair) string { return drop(p, records.Removed) }, KindReplay, reasonLost, nil},
 		{"an addition is missing", func(p *pair) string { return drop(p, records.Added) }, KindReplay, reasonNew, nil},
 		{"a change is missing", func(p *pair) string {
@@ -231,7 +234,11 @@ func TestEachWayInWhichChangesMislead(t *testing.T) {
 			return row.ID
 		}, KindRecordID, "more than one row", nil},
 		{"other counts", func(p *pair) string { p.counts.Added++; return "" }, KindCounts, "the feed counts", nil},
-	} {
+	}
+}
+
+func TestEachWayInWhichChangesMislead(t *testing.T) {
+	for _, c := range waysToMislead() {
 		for name, memory := range memories() {
 			t.Run(c.name+" "+name, func(t *testing.T) {
 				p := newPair(t, records.Points, 60)

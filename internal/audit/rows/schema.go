@@ -250,7 +250,6 @@ func element(f *parquetinfo.Field) *parquetinfo.Field {
 
 // scalarFits tells whether a leaf can hold a type of the schema.
 func scalarFits(c schemaColumn, f *parquetinfo.Field) bool {
-	annotation := f.Annotation
 	if !f.Leaf() {
 		return false
 	}
@@ -258,22 +257,27 @@ func scalarFits(c schemaColumn, f *parquetinfo.Field) bool {
 	case "string":
 		return isText(f)
 	case "json":
-		return isText(f) || annotation.Kind == parquetinfo.KindJSON
+		return isText(f) || f.Annotation.Kind == parquetinfo.KindJSON
 	case "integer":
 		return isInteger(f)
 	case "float":
-		return f.Physical == format.Float || f.Physical == format.Double || f.Physical == format.FixedLenByteArray && annotation.Kind == parquetinfo.KindOther
+		return isFloat(f)
 	case "boolean":
 		return f.Physical == format.Boolean
 	case "date":
-		return annotation.Kind == parquetinfo.KindDate
+		return f.Annotation.Kind == parquetinfo.KindDate
 	case "decimal":
-		return annotation.Kind == parquetinfo.KindDecimal &&
-			(c.Precision == nil || annotation.Precision == c.Precision.Precision && annotation.Scale == c.Precision.Scale)
+		return f.Annotation.Kind == parquetinfo.KindDecimal && (c.Precision == nil || *c.Precision == schemaDecimal{f.Annotation.Precision, f.Annotation.Scale})
 	case "timestamp", "timestamptz":
-		return f.Physical == format.Int96 || annotation.Kind == parquetinfo.KindTimestamp && annotation.UTC == (c.Type == "timestamptz")
+		return f.Physical == format.Int96 || isTime(f) && f.Annotation.UTC == (c.Type == "timestamptz")
 	}
 	return true
+}
+
+// isFloat takes the halves of newer files too, which the library knows by no name.
+func isFloat(f *parquetinfo.Field) bool {
+	return f.Physical == format.Float || f.Physical == format.Double ||
+		f.Physical == format.FixedLenByteArray && f.Annotation.Kind == parquetinfo.KindOther
 }
 
 func isText(f *parquetinfo.Field) bool {
@@ -298,17 +302,12 @@ func isTime(f *parquetinfo.Field) bool {
 
 // typeName spells a field's type for people.
 func typeName(f *parquetinfo.Field) string {
-	annotation, text := f.Annotation, ""
-	switch {
-	case !f.Leaf() && annotation.Kind == parquetinfo.KindList:
-		if item := element(f); item != nil {
-			return "a list of " + typeName(item)
-		}
-		return "a list"
-	case !f.Leaf():
+	annotation, text := f.Annotation, f.Physical.String()
+	if item := element(f); !f.Leaf() && item != nil {
+		return "a list of " + typeName(item)
+	}
+	if !f.Leaf() {
 		return "a group"
-	default:
-		text = f.Physical.String()
 	}
 	switch annotation.Kind {
 	case parquetinfo.KindNone:

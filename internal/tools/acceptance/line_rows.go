@@ -171,7 +171,7 @@ func decodePages(pages parquet.Pages, buffer []parquet.Value) (values int64, err
 		}
 		reader := page.Values()
 		for err == nil {
-			n := 0
+			var n int
 			n, err = reader.ReadValues(buffer)
 			values += int64(n)
 		}
