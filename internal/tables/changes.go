@@ -93,12 +93,13 @@ func (p *Projector) Changes(ctx context.Context, datasets []Progress) (ChangesOu
 		if err != nil {
 			return nil, err
 		}
+		listed := &listedChanges{log: l, found: found}
 		var actions []action
 		for _, one := range datasets {
 			if reached[appID(one.Dataset)] >= int64(one.Highest) && reached[recordsID(one.Dataset)] == int64(one.Records) {
 				continue
 			}
-			these, left, err := p.newChanges(ctx, l, found, reached, one.Dataset)
+			these, left, err := p.newChanges(ctx, listed, reached, one.Dataset)
 			if err != nil {
 				return nil, err
 			}
@@ -113,7 +114,7 @@ func (p *Projector) Changes(ctx context.Context, datasets []Progress) (ChangesOu
 }
 
 // newChanges returns the actions that bring one dataset's changes up to date, and what cannot be listed.
-func (p *Projector) newChanges(ctx context.Context, l log, found listing, reached map[string]int64, dataset string) (actions []action, left []string, err error) {
+func (p *Projector) newChanges(ctx context.Context, standing *listedChanges, reached map[string]int64, dataset string) (actions []action, left []string, err error) {
 	pointer, _, err := state.Read[state.Pointer](ctx, p.Store, manifest.PointerKey(dataset))
 	if err != nil || pointer == nil {
 		return nil, nil, err
@@ -128,26 +129,29 @@ func (p *Projector) newChanges(ctx context.Context, l log, found listing, reache
 	if highest == from && reached[recordsID(dataset)] == int64(records) {
 		return nil, nil, nil
 	}
-	listed := map[manifest.Number][]addFile{}
+	var listed map[manifest.Number][]addFile
 	if int64(recordsUpTo(holding, from)) != reached[recordsID(dataset)] { // a back-fill, or one that failed and was copied later
-		if listed, err = l.listedChanges(ctx, found, dataset); err != nil {
+		if listed, err = standing.of(ctx, dataset); err != nil {
 			return nil, nil, err
 		}
 		from = 0
 	}
+	actions = p.txns(dataset, int64(highest), int64(records))
 	for _, held := range holding {
-		if n := held.Number; held.Record && !held.Pruned && n > from && n <= highest && len(listed[n]) == 0 {
-			adds, reason, err := p.changesFiles(ctx, dataset, n)
-			if err != nil {
-				return nil, nil, err
-			}
-			actions = append(actions, adds...)
-			if reason != "" {
-				left = append(left, fmt.Sprintf("version %d: %s", n, reason))
-			}
+		n := held.Number
+		if !held.Record || held.Pruned || n <= from || n > highest || len(listed[n]) > 0 {
+			continue
+		}
+		adds, reason, err := p.changesFiles(ctx, dataset, n)
+		if err != nil {
+			return nil, nil, err
+		}
+		actions = append(actions, adds...)
+		if reason != "" {
+			left = append(left, fmt.Sprintf("version %d: %s", n, reason))
 		}
 	}
-	return append(p.txns(dataset, int64(highest), int64(records)), actions...), left, nil
+	return actions, left, nil
 }
 
 // Unlist takes the versions of the given datasets that were pruned off the table of changes, before
@@ -156,13 +160,14 @@ func (p *Projector) newChanges(ctx context.Context, l log, found listing, reache
 func (p *Projector) Unlist(ctx context.Context, datasets []string) (Outcome, error) {
 	return p.shared(ctx, changesTable(), func(ctx context.Context, l log, found listing) ([]action, error) {
 		now := p.Now()
+		standing := &listedChanges{log: l, found: found}
 		var actions []action
 		for _, dataset := range datasets {
 			holding, err := state.LoadHolding(ctx, p.Store, dataset)
 			if err != nil {
 				return nil, err
 			}
-			listed, err := l.listedChanges(ctx, found, dataset)
+			listed, err := standing.of(ctx, dataset)
 			if err != nil {
 				return nil, err
 			}
@@ -179,22 +184,37 @@ func (p *Projector) Unlist(ctx context.Context, datasets []string) (Outcome, err
 	})
 }
 
-// listedChanges returns what the table of changes lists of a dataset, by version.
-func (l log) listedChanges(ctx context.Context, found listing, dataset string) (map[manifest.Number][]addFile, error) {
-	all := newContents()
-	all.keep = func(f *addFile) bool { return f.PartitionValues[datasetColumn] == dataset }
-	if err := l.readInto(ctx, found, all); err != nil {
+// listedChanges is what the table of changes lists. It is read once, and only when somebody asks: of most
+// commits nobody does.
+type listedChanges struct {
+	log   log
+	found listing
+	files map[string]map[manifest.Number][]addFile // by dataset and version; nil: not read yet
+}
+
+// of returns what is listed of a dataset, by version.
+func (c *listedChanges) of(ctx context.Context, dataset string) (map[manifest.Number][]addFile, error) {
+	if c.files != nil {
+		return c.files[dataset], nil
+	}
+	all, err := c.log.contents(ctx, c.found)
+	if err != nil {
 		return nil, err
 	}
-	listed := map[manifest.Number][]addFile{}
+	files := map[string]map[manifest.Number][]addFile{}
 	for _, f := range all.files {
 		n, err := strconv.ParseInt(f.PartitionValues[versionColumn], 10, 64)
 		if err != nil {
-			return nil, l.damaged(fmt.Errorf("version of %s: %w", f.Path, err))
+			return nil, c.log.damaged(fmt.Errorf("version of %s: %w", f.Path, err))
 		}
-		listed[manifest.Number(n)] = append(listed[manifest.Number(n)], f)
+		of := f.PartitionValues[datasetColumn]
+		if files[of] == nil {
+			files[of] = map[manifest.Number][]addFile{}
+		}
+		files[of][manifest.Number(n)] = append(files[of][manifest.Number(n)], f)
 	}
-	return listed, nil
+	c.files = files
+	return files[dataset], nil
 }
 
 // changesFiles returns the adds of one version's changes, or why they cannot be listed.

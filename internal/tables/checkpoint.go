@@ -74,8 +74,7 @@ type contents struct {
 	protocol protocol
 	metaData metaData
 	txns     map[string]txn
-	files    map[string]addFile       // by path
-	keep     func(file *addFile) bool // which files are of interest; nil: all
+	files    map[string]addFile // by path
 }
 
 func newContents() *contents {
@@ -93,7 +92,7 @@ func (c *contents) apply(actions []action) {
 			c.txns[a.Txn.AppID] = *a.Txn
 		case a.Remove != nil:
 			delete(c.files, a.Remove.Path)
-		case a.Add != nil && (c.keep == nil || c.keep(a.Add)):
+		case a.Add != nil:
 			c.files[a.Add.Path] = *a.Add
 		}
 	}

@@ -122,7 +122,7 @@ func snapshotTable(d dialect, name string, one Described) string {
 }
 
 // dialect is how an engine spells what a script has.
-type dialect interface { //nolint:interfacebloat // one engine's script, part by part
+type dialect interface {
 	comment() string // what begins a comment's line
 	notes() []string // what a reader of the script should know
 	begin() string
