@@ -7,6 +7,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -98,7 +99,8 @@ func TestAthena(t *testing.T) {
 	engine := newTrino(t)
 	engine.execute(t, engine.ownScript(t, s.world, "for_athena"))
 	engine.database = "for_athena"
-	hive, views := athenaScript(t, s.world.mirror(t, "ddl", "--engine", "athena", "--database", engine.database))
+	script := s.world.mirror(t, "ddl", "--engine", "athena", "--database", engine.database)
+	hive, views := athenaScript(t, script)
 	tables := parseHive(t, hive)
 	versions, delta := 0, 0
 	for _, one := range tables {
@@ -117,6 +119,10 @@ func TestAthena(t *testing.T) {
 	if versions != len(views) || versions < len(s.want.Datasets) || delta < 2+len(s.want.Datasets) {
 		t.Errorf("%d tables of versions with %d views, and %d Delta tables, for %d datasets", versions, len(views), delta, len(s.want.Datasets))
 	}
+	leftOut := "-- left out, since Athena takes only letters, digits and underscores in names: Größe (m²), Straße, a=b;c, width, height\n"
+	if !strings.Contains(script, leftOut) {
+		t.Errorf("the script for Athena does not say %q", leftOut)
+	}
 	engine.server.Catalog = "hive"
 	for _, view := range views {
 		engine.rows(t, "%s", view)
@@ -132,13 +138,19 @@ func (e trino) ownScript(t *testing.T, w *world, database string) string {
 	return w.mirror(t, "ddl", "--engine", "trino", "--database", database)
 }
 
-// sameTable wants Trino's table to be what Hive's parser understood of Athena's.
+// plainName is all that Athena takes for a name.
+var plainName = regexp.MustCompile(`^[a-z0-9_]+$`)
+
+// sameTable wants Trino's table to be what Hive's parser understood of Athena's, which cannot have all
+// columns.
 func (e trino) sameTable(t *testing.T, one hiveTable) {
 	t.Helper()
 	described := e.rows(t, "DESCRIBE hive.%s", one.name)
 	var columns [][]any
 	for _, row := range described.Rows {
-		columns = append(columns, row[:2])
+		if plainName.MatchString(row[0].(string)) {
+			columns = append(columns, row[:2])
+		}
 	}
 	want := table{Columns: []string{"name", "type"}, Rows: append(slices.Clone(one.columns), one.partitions...)}
 	if len(one.partitions) != 1 || len(columns) != len(want.Rows) {

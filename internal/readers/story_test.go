@@ -77,6 +77,7 @@ func play(t *testing.T, w *world) {
 	orangeFeed := w.dataset(t, feedsim.DatasetSpec{ID: orange, Character: feedsim.Points, Rows: 26, Parts: 2})
 	lakeFeed := w.dataset(t, feedsim.DatasetSpec{ID: lake, Character: feedsim.Points, Rows: 22})
 	zoningFeed := w.dataset(t, feedsim.DatasetSpec{ID: zoning, Character: feedsim.Polygons, Rows: 18, Parts: 3})
+	awkwardFeed := w.dataset(t, feedsim.DatasetSpec{ID: awkward, Character: feedsim.Plain})
 	licencesFeed := w.dataset(t, feedsim.DatasetSpec{ID: licences, Character: feedsim.Plain, Rows: 16})
 
 	w.release(t, orangeFeed, feedsim.ReleaseSpec{})
@@ -84,9 +85,11 @@ func play(t *testing.T, w *world) {
 	w.release(t, lakeFeed, feedsim.ReleaseSpec{}) // two versions before the first pass
 	w.release(t, zoningFeed, feedsim.ReleaseSpec{})
 	w.release(t, licencesFeed, feedsim.ReleaseSpec{})
+	w.releaseAwkward(t, awkwardFeed, 1, 9)
 	w.mirror(t, "sync")
 
 	nextDay()
+	w.releaseAwkward(t, awkwardFeed, 2, 12)
 	beforeMajor := w.release(t, orangeFeed, feedsim.ReleaseSpec{Minor: true, Add: 2, Change: 3, Remove: 1})
 	w.release(t, zoningFeed, feedsim.ReleaseSpec{SkipNumbers: 2, ChangeParts: 2})
 	w.mirror(t, "sync")

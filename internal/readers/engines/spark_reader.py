@@ -18,6 +18,7 @@ class Spark(asking.SQLEngine):
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "2g",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # it lives too short for the better compiler
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.jars": ",".join(str(jar) for jar in sorted((HOME / "jars").glob("*.jar"))),
