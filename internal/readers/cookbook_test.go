@@ -119,13 +119,18 @@ func elsewhere() []string {
 	return []string{"The current version", "What changed since Tuesday", "Rows with their PDFs", "After a rollback", "Query it"}
 }
 
+// script returns what ddl prints for an engine. Where tables take long to make, it makes only those that
+// recipes name.
 func (d *dish) script(t *testing.T, engine string) string {
 	t.Helper()
-	database := "ploti"
-	if engine == "trino" {
-		database = "cookbook" // the server is shared with other tests, which have tables of these names
+	args := []string{"ddl", "--engine", engine}
+	switch engine {
+	case "spark":
+		args = append(args, "--datasets", permits)
+	case "trino": // the server is shared with other tests, which have tables of these names
+		args = append(args, "--datasets", permits, "--database", "cookbook")
 	}
-	return d.kitchen.world.mirror(t, "ddl", "--engine", engine, "--database", database)
+	return d.kitchen.world.mirror(t, args...)
 }
 
 // serve lets an engine execute recipes, with the words of the book replaced as given, pair by pair.
