@@ -208,3 +208,11 @@ func TestRowsOfReliabilityDecide(t *testing.T) {
 		}
 	}
 }
+
+func TestReadersTallyReadsWhatTheEnginesAnswered(t *testing.T) {
+	answers, notes := readersTally("PASS\nengine place question right answers rows seconds\n" +
+		"duckdb folder current 4 93 0.07\nduckdb folder version 16 369 0.31\nduckdb folder all 0.38\n13 blocks were executed by DuckDB\n\nok x\n")
+	if len(answers) != 1 || answers[0] != "duckdb, folder: 20 right answers, 462 rows compared" || len(notes) != 1 {
+		t.Errorf("%q, %q", answers, notes)
+	}
+}

@@ -25,5 +25,10 @@ func requirements() []line {
 		{number: "16", run: tried(26, false, "fuzz"), title: "Every fuzz target runs 2 minutes without a finding; the corpus is kept"},
 		{number: "17", run: tried(1000, false, "soak"), title: "10 minutes of several processes on one bucket while every side fails at random: a reader that checks the published pointer all the time sees no violation"},
 		{number: "18", run: replay, title: "verify --level rows of a snapshot of 5 million rows with changes of 2 %: the replay takes at most 3 times as long as parquet-go needs to decode both snapshots and the changes, and the process has at most 512 MiB of anonymous memory"},
+		{number: "19", run: tried(3, false, "tables-cost"), title: "Publishing adds at most 4 bucket writes for each dataset and version, checkpoints aside, and opens no part once more"},
+		{number: "20", run: readers, title: "DuckDB, ClickHouse, deltalake, Polars, Spark and Trino read the published rows, every older version, the changes since a date, attachments, joins, publications and geometries rightly, by the statements that the program prints; " +
+			"while a writer switches the version 100 times readers see whole versions only; a log of 5,000 versions opens within 1 s of a log of one; Hive's parser takes the script for Athena"},
+		{number: "21", run: tried(50, false, "rows-hostile"), title: "Real files, and files that are cut, encrypted, with a lying footer or hostile pages, never crash or hang the audit: each is a finding"},
+		{number: "22", run: tried(10, false, "rows-lies"), title: "A lie in the contents of a version is found and named by the program, with the records and columns that it is about"},
 	}
 }
