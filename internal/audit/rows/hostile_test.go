@@ -28,9 +28,6 @@ const (
 	mostTime   = 20 * time.Second // on a machine that is busy
 )
 
-// bomb is what bytes swell to that claim to be few.
-const bomb = 64 << 20
-
 // realFiles are those of several writers that internal/parquetinfo keeps, with their licence.
 func realFiles(t testing.TB) map[string][]byte {
 	t.Helper()
@@ -102,8 +99,9 @@ func encryptedFiles(t testing.TB) map[string][]byte {
 	return files
 }
 
-// hostileFiles are small files that would make a decoder hang, crash, or take all memory there is.
-func hostileFiles(t testing.TB) map[string][]byte {
+// hostileFiles are small files that would make a decoder hang, crash, or take all memory there is. Those that
+// claim to be few bytes swell to bomb; what repeats itself does so many times.
+func hostileFiles(t testing.TB, bomb, many int) map[string][]byte {
 	t.Helper()
 	files := encryptedFiles(t)
 	ids := func(name string, rows int64, column craftedColumn) {
@@ -146,11 +144,11 @@ func hostileFiles(t testing.TB) map[string][]byte {
 	ids("a header that never ends", 3, craftedColumn{values: 3, pages: []craftedPage{{raw: bytes.Repeat([]byte{0x1c}, 90_000)}}})
 	ids("a header of garbage", 3, craftedColumn{values: 3, pages: []craftedPage{{raw: bytes.Repeat([]byte{0xff}, 64)}}})
 	ids("texts beyond the page", 3, craftedColumn{values: 3, pages: []craftedPage{dataPage(3, 12, format.Plain, bytes.Repeat([]byte{0xff, 0xff, 0xff, 0x7f}, 3))}})
-	empty := slices.Repeat([]craftedPage{dataPage(0, 0, format.Plain, nil)}, 20_000)
-	ids("odd, twenty thousand empty pages", 3, craftedColumn{values: 3, pages: append(empty, goodIDs().pages...)})
+	empty := slices.Repeat([]craftedPage{dataPage(0, 0, format.Plain, nil)}, many)
+	ids("odd, thousands of empty pages", 3, craftedColumn{values: 3, pages: append(empty, goodIDs().pages...)})
 
 	dictionary := dictionaryPage(1, plainTexts("rec_1"))
-	ids("dictionaries without end", 3, craftedColumn{dictated: true, values: 3, pages: slices.Repeat([]craftedPage{dictionary}, 20_000)})
+	ids("dictionaries without end", 3, craftedColumn{dictated: true, values: 3, pages: slices.Repeat([]craftedPage{dictionary}, many)})
 	ids("a dictionary of two billion", 3, craftedColumn{dictated: true, values: 3, pages: []craftedPage{dictionaryPage(math.MaxInt32, plainTexts("rec_1")), dataPage(3, 3, format.RLEDictionary, []byte{1, 6, 0})}})
 	ids("a place beyond the dictionary", 3, craftedColumn{dictated: true, values: 3, pages: []craftedPage{dictionary, dataPage(3, 3, format.RLEDictionary, []byte{8, 6, 200})}})
 	ids("places of 255 bits", 3, craftedColumn{dictated: true, values: 3, pages: []craftedPage{dictionary, dataPage(3, 3, format.RLEDictionary, []byte{255, 6, 0})}})
@@ -227,7 +225,7 @@ func audited(t testing.TB, name string, data []byte) Result {
 // that are odd are read.
 func TestFilesThatWouldHarmADecoderAreFindings(t *testing.T) {
 	tally := evidence.Count(t, "rows-hostile")
-	files := hostileFiles(t)
+	files := hostileFiles(t, evidence.Size(4<<20, 64<<20), evidence.Size(2_000, 20_000))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		result := audited(t, name, files[name])
 		tally.Add(1)
