@@ -204,6 +204,10 @@ func (e trino) versions(t *testing.T, s *story) {
 	versions, rows := 0, 0
 	for i := range s.want.Datasets {
 		d := &s.want.Datasets[i]
+		history := e.rows(t, `SELECT version FROM delta.%s."%s$history"`, e.database, tableName(d.Dataset))
+		if len(history.Rows) != len(d.Versions) {
+			t.Errorf("the history of %s has %d commits, want %d", d.Dataset, len(history.Rows), len(d.Versions))
+		}
 		asked := map[int64]bool{}
 		for n, version := range d.Versions {
 			if !asked[version] {

@@ -32,10 +32,7 @@ func (s *Servers) startTrino(store S3) (Trino, error) {
 	ports, err := s.start(plan{
 		name: "trino", tool: "trino", ports: 1, limit: trinoReadyLimit,
 		arguments: func(dir string, ports []int) ([]string, error) { return trinoArguments(dir, ports[0], store) },
-		ready: func(ctx context.Context, ports []int) error {
-			_, err := newTrino(ports[0]).Query(ctx, "SELECT count(*) FROM delta.information_schema.tables, hive.information_schema.schemata")
-			return err
-		},
+		ready:     func(ctx context.Context, ports []int) error { return newTrino(ports[0]).ready(ctx) },
 	})
 	if err != nil {
 		return Trino{}, err
@@ -44,6 +41,22 @@ func (s *Servers) startTrino(store S3) (Trino, error) {
 }
 
 func newTrino(port int) Trino { return Trino{Endpoint: "http://127.0.0.1:" + strconv.Itoa(port)} }
+
+// ready writes a row with each catalog and reads it again. A node answers questions about itself before
+// its scheduler knows that it can work.
+func (t Trino) ready(ctx context.Context) error {
+	for _, statement := range []string{
+		"CREATE SCHEMA IF NOT EXISTS hive.ready",
+		"CREATE TABLE IF NOT EXISTS hive.ready.in_hive AS SELECT 1 AS one",
+		"CREATE TABLE IF NOT EXISTS delta.ready.in_delta AS SELECT 1 AS one",
+		"SELECT h.one FROM hive.ready.in_hive h JOIN delta.ready.in_delta d ON d.one = h.one",
+	} {
+		if _, err := t.Query(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // trinoArguments writes the settings of a node that is coordinator and worker in one.
 func trinoArguments(dir string, port int, store S3) ([]string, error) {

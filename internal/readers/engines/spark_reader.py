@@ -1,4 +1,5 @@
 """PySpark with Delta's libraries, in a small Java VM, on local files. The script of ddl is executed as it stands."""
+import json
 import os
 import pathlib
 import sys
@@ -46,7 +47,14 @@ class Spark(asking.SQLEngine):
         return self.session.sql(text).toArrow()
 
     def version(self, dataset, commit):
-        return self.query(f"SELECT * FROM {self.name(dataset['table'])} VERSION AS OF {commit}")
+        table = self.name(dataset["table"])
+        rows = self.query(f"SELECT * FROM {table} VERSION AS OF {commit}")
+        # The script says that the history names the feed's version.
+        history = {row.version: row.userMetadata for row in self.session.sql(f"DESCRIBE HISTORY {table}").collect()}
+        told = json.loads(history[commit])["ploti_version"]
+        if set(rows["_ploti_version"].to_pylist()) != {told}:
+            raise ValueError(f"the history of {table} says that commit {commit} is version {told}, its rows say otherwise")
+        return rows
 
 
 if __name__ == "__main__":
