@@ -136,22 +136,29 @@ func (p *Projector) newChanges(ctx context.Context, standing *listedChanges, rea
 		}
 		from = 0
 	}
-	actions = p.txns(dataset, int64(highest), int64(records))
+	var unlisted []manifest.Number
 	for _, held := range holding {
-		n := held.Number
-		if !held.Record || held.Pruned || n <= from || n > highest || len(listed[n]) > 0 {
-			continue
+		if n := held.Number; held.Record && !held.Pruned && n > from && n <= highest && len(listed[n]) == 0 {
+			unlisted = append(unlisted, n)
 		}
-		adds, reason, err := p.changesFiles(ctx, dataset, n)
+	}
+	adds, left, err := p.changesOfVersions(ctx, dataset, unlisted)
+	return append(p.txns(dataset, int64(highest), int64(records)), adds...), left, err
+}
+
+// changesOfVersions returns the adds of versions' changes, and why some cannot be listed.
+func (p *Projector) changesOfVersions(ctx context.Context, dataset string, versions []manifest.Number) (adds []action, left []string, err error) {
+	for _, n := range versions {
+		these, reason, err := p.changesFiles(ctx, dataset, n)
 		if err != nil {
 			return nil, nil, err
 		}
-		actions = append(actions, adds...)
+		adds = append(adds, these...)
 		if reason != "" {
 			left = append(left, fmt.Sprintf("version %d: %s", n, reason))
 		}
 	}
-	return actions, left, nil
+	return adds, left, nil
 }
 
 // Unlist takes the versions of the given datasets that were pruned off the table of changes, before
