@@ -100,10 +100,11 @@ func (p *pageChecker) levels(v2 *format.DataPageHeaderV2, body int64, column lea
 	return nil
 }
 
-// look checks the unpacked bytes of a data page.
-func (l leafShape) look(header *format.PageHeader, text []byte) error {
+// look checks the unpacked bytes of a data page, of which so many are missing at the end. With errCutOff it
+// asks for more.
+func (l leafShape) look(header *format.PageHeader, text []byte, missing int64) error {
 	if header.Type == format.DataPageV2 {
-		return checkValues(header.DataPageHeaderV2.V.Encoding, text, int64(header.DataPageHeaderV2.V.NumValues))
+		return checkValues(header.DataPageHeaderV2.V.Encoding, text, missing, int64(header.DataPageHeaderV2.V.NumValues))
 	}
 	v1 := &header.DataPageHeader.V
 	values := int64(v1.NumValues)
@@ -126,7 +127,7 @@ func (l leafShape) look(header *format.PageHeader, text []byte) error {
 		}
 		text = rest
 	}
-	return checkValues(v1.Encoding, text, values)
+	return checkValues(v1.Encoding, text, missing, values)
 }
 
 var errCutOff = errors.New("they are cut off")
@@ -145,11 +146,14 @@ func prefixed(text []byte) (inner, rest []byte, err error) {
 
 // checkValues makes sure that encoded values are no more than so many, and take no more than a page may
 // have.
-func checkValues(encoding format.Encoding, text []byte, most int64) error {
+func checkValues(encoding format.Encoding, text []byte, missing, most int64) error {
 	var err error
 	switch {
 	case isPlain(encoding):
 	case encoding == plainDictionary, encoding == format.RLEDictionary:
+		if missing > 0 {
+			return errCutOff
+		}
 		if len(text) == 0 {
 			return nil
 		}
@@ -159,12 +163,11 @@ func checkValues(encoding format.Encoding, text []byte, most int64) error {
 		if runs, _, err = prefixed(text); err == nil {
 			err = checkRuns(runs, 1, most)
 		}
-	case encoding == format.DeltaBinaryPacked:
-		_, _, err = deltas(text, most)
-	case encoding == format.DeltaLengthByteArray:
-		err = checkLengths(text, most)
+	case encoding == format.DeltaBinaryPacked, encoding == format.DeltaLengthByteArray:
+		// The library holds lengths to the bytes that follow them.
+		_, _, err = deltas(text, most, false)
 	case encoding == format.DeltaByteArray:
-		err = checkPrefixes(text, most)
+		err = checkPrefixes(text, missing, most)
 	default:
 		return fmt.Errorf("its values are encoded as %s", encoding)
 	}
@@ -204,8 +207,9 @@ func checkRuns(text []byte, width int, most int64) error {
 	return nil
 }
 
-// deltas decodes whole numbers that are packed as differences, and returns what follows them.
-func deltas(text []byte, most int64) (values []int64, rest []byte, err error) {
+// deltas walks whole numbers that are packed as differences, and returns what follows them; the numbers only
+// when they are wanted.
+func deltas(text []byte, most int64, wanted bool) (values []int64, rest []byte, err error) {
 	var head [3]uint64 // size of a block, pieces of a block, number of values
 	for i := range head {
 		value, n := binary.Uvarint(text)
@@ -227,7 +231,10 @@ func deltas(text []byte, most int64) (values []int64, rest []byte, err error) {
 	case count == 0:
 		return nil, text, nil
 	}
-	d := deltaReader{text: text, size: int(head[0] / head[1]), pieces: int(head[1]), left: int(head[2]) - 1, values: append(make([]int64, 0, head[2]), value)} //nolint:gosec // bounded above
+	d := deltaReader{text: text, size: int(head[0] / head[1]), pieces: int(head[1]), left: int(head[2]) - 1} //nolint:gosec // bounded above
+	if wanted {
+		d.values = append(make([]int64, 0, head[2]), value)
+	}
 	for d.left > 0 {
 		if err := d.block(); err != nil {
 			return nil, nil, err
@@ -238,9 +245,9 @@ func deltas(text []byte, most int64) (values []int64, rest []byte, err error) {
 
 type deltaReader struct {
 	text         []byte
-	size, pieces int // values of a piece, pieces of a block
-	left         int // values
-	values       []int64
+	size, pieces int     // values of a piece, pieces of a block
+	left         int     // values
+	values       []int64 // nil: nobody wants them
 }
 
 func (d *deltaReader) block() error {
@@ -255,15 +262,21 @@ func (d *deltaReader) block() error {
 			return nil
 		}
 		bytes := d.size * int(width) / 8
-		if width > 64 || bytes > len(d.text) {
-			return fmt.Errorf("a piece of %d values of %d bits is cut off", d.size, width)
+		switch {
+		case width > 64:
+			return fmt.Errorf("a piece has %d values of %d bits", d.size, width)
+		case bytes > len(d.text):
+			return errCutOff
 		}
 		packed := d.text[:bytes]
 		d.text = d.text[bytes:]
-		for i := range min(d.size, d.left) {
+		n := min(d.size, d.left)
+		if d.left -= n; d.values == nil {
+			continue
+		}
+		for i := range n {
 			last := d.values[len(d.values)-1]
 			d.values = append(d.values, last+least+int64(bitsAt(packed, i*int(width), int(width)))) //nolint:gosec // wraps as the encoding does
-			d.left--
 		}
 	}
 	return nil
@@ -282,39 +295,23 @@ func bitsAt(packed []byte, from, width int) uint64 {
 	return value
 }
 
-// checkLengths checks texts whose lengths stand before them.
-func checkLengths(text []byte, most int64) error {
-	lengths, rest, err := deltas(text, most)
-	if err != nil {
-		return err
-	}
-	total := int64(0)
-	for _, length := range lengths {
-		if length < 0 || length > int64(len(rest))-total {
-			return fmt.Errorf("a text of %d bytes stands in the last %d of a page", length, int64(len(rest))-total)
-		}
-		total += length
-	}
-	return nil
-}
-
 // checkPrefixes checks texts that begin as the ones before them do.
-func checkPrefixes(text []byte, most int64) error {
-	prefixes, rest, err := deltas(text, most)
+func checkPrefixes(text []byte, missing, most int64) error {
+	prefixes, rest, err := deltas(text, most, true)
 	if err != nil {
 		return err
 	}
-	suffixes, rest, err := deltas(rest, most)
+	suffixes, rest, err := deltas(rest, most, true)
 	if err != nil {
 		return err
 	}
 	if len(prefixes) != len(suffixes) {
 		return fmt.Errorf("%d beginnings have %d ends", len(prefixes), len(suffixes))
 	}
-	last, total, read := int64(0), int64(0), int64(0)
+	last, total, read, left := int64(0), int64(0), int64(0), int64(len(rest))+missing
 	for i, prefix := range prefixes {
 		suffix := suffixes[i]
-		if prefix < 0 || prefix > last || suffix < 0 || suffix > int64(len(rest))-read {
+		if prefix < 0 || prefix > last || suffix < 0 || suffix > left-read {
 			return fmt.Errorf("a text goes on with %d bytes after %d of one that has %d", suffix, prefix, last)
 		}
 		read += suffix

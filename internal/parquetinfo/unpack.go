@@ -36,11 +36,39 @@ func (p *pageChecker) page(codec format.CompressionCodec, header *format.PageHea
 	if !column.needsLook(header) {
 		return p.size(codec, body, packed, plain)
 	}
-	text, err := p.unpack(codec, body, packed, plain)
-	if err != nil {
+	if err := p.size(codec, body, packed, plain); err != nil {
 		return err
 	}
-	return column.look(header, text)
+	for n := min(plain, firstLook); ; n = min(plain, n*8) {
+		text, err := p.begin(codec, body, packed, plain, n)
+		if err != nil {
+			return err
+		}
+		if err = column.look(header, text, plain-int64(len(text))); !errors.Is(err, errCutOff) || int64(len(text)) == plain {
+			return err
+		}
+	}
+}
+
+// firstLook is how much of a page is unpacked at first: what says how many values there are stands in front.
+const firstLook = 2 << 10
+
+// begin returns at least the first so many bytes of a page whose size was checked.
+func (p *pageChecker) begin(codec format.CompressionCodec, body, packed, plain, n int64) ([]byte, error) {
+	switch {
+	case n == plain:
+	case codec == format.Uncompressed:
+		return p.unpack(codec, body, n, n)
+	case codec == format.Snappy:
+		p.packed, p.plain = atLeast(p.packed, min(packed, 2*n+64)), atLeast(p.plain, n)
+		if err := readFull(p.r, p.packed, body); err != nil {
+			return nil, err
+		}
+		if text := snappyBegin(p.packed, p.plain[:0:n]); int64(len(text)) == n {
+			return text, nil
+		} // else it needs more of the block, or it is garbled, which the whole block shows
+	}
+	return p.unpack(codec, body, packed, plain)
 }
 
 // size makes sure that packed bytes unpack to a size, mostly without unpacking them.
@@ -81,10 +109,7 @@ func (p *pageChecker) unpack(codec format.CompressionCodec, body, packed, plain 
 			return nil, fmt.Errorf("it is not compressed, and has %d bytes instead of %d", packed, plain)
 		}
 		return p.packed, nil
-	case format.Snappy:
-		if err := snappySize(p.r, body, packed, plain); err != nil {
-			return nil, err
-		}
+	case format.Snappy: // its size was checked
 		return s2.Decode(p.plain, p.packed)
 	case format.Lz4Raw: // it has no size of its own, and the library's decoder tries ever greater buffers
 		n, err := lz4.UncompressBlock(p.packed, p.plain)
@@ -203,4 +228,77 @@ func snappySize(r io.ReaderAt, body, packed, plain int64) error {
 		return fmt.Errorf("its snappy block claims %d bytes, its header %d", claimed, plain)
 	}
 	return nil
+}
+
+// snappyBegin unpacks as much of the beginning of a block as fits into a buffer, less where the block ends or is
+// garbled.
+func snappyBegin(block, into []byte) []byte {
+	_, n := binary.Uvarint(block)
+	if n <= 0 {
+		return nil
+	}
+	for block = block[n:]; len(into) < cap(into); {
+		literal, length, back, n := snappyElement(block)
+		if n == 0 || back > len(into) || !literal && back == 0 {
+			return into
+		}
+		block = block[n:]
+		length = min(length, cap(into)-len(into))
+		if literal {
+			if length > len(block) {
+				return into
+			}
+			into, block = append(into, block[:length]...), block[length:]
+			continue
+		}
+		for range length { // what is copied may be copied again within one element
+			into = append(into, into[len(into)-back])
+		}
+	}
+	return into
+}
+
+// snappyElement reads the head of an element: a literal of so many bytes that follow, or a copy of so many from
+// so far back. n is the length of the head, 0 when there is none.
+func snappyElement(block []byte) (literal bool, length, back, n int) {
+	if len(block) == 0 {
+		return false, 0, 0, 0
+	}
+	tag := int(block[0])
+	more := func(bytes int) (value int, ok bool) {
+		if len(block) <= bytes {
+			return 0, false
+		}
+		for i := range bytes {
+			value |= int(block[1+i]) << (8 * i)
+		}
+		return value, true
+	}
+	switch tag & 3 {
+	case 0:
+		bytes := max(0, tag>>2-59)
+		value, ok := more(bytes)
+		if !ok {
+			return false, 0, 0, 0
+		}
+		if bytes == 0 {
+			value = tag >> 2
+		}
+		return true, value + 1, 0, 1 + bytes
+	case 1:
+		value, ok := more(1)
+		if !ok {
+			return false, 0, 0, 0
+		}
+		return false, tag>>2&7 + 4, tag>>5<<8 | value, 2
+	}
+	bytes := 2
+	if tag&3 == 3 {
+		bytes = 4
+	}
+	value, ok := more(bytes)
+	if !ok {
+		return false, 0, 0, 0
+	}
+	return false, tag>>2 + 1, value, 1 + bytes
 }
