@@ -53,7 +53,7 @@ type ContentClass int
 // The classes of content.
 const (
 	Data     ContentClass = iota // immutable bytes of the feed: cache for a year
-	Document                     // immutable JSON or text of ours
+	Document                     // immutable JSON, text or files of tables of ours
 	Pointer                      // overwritten: never cache
 )
 

@@ -246,7 +246,7 @@ func (l log) checkpoint(ctx context.Context, n int64, all *contents) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
-	_, err = l.store.Create(ctx, l.checkpointKey(n), bucket.Content{Size: size, SHA256: sum, Class: bucket.Data, Body: file})
+	_, err = l.store.Create(ctx, l.checkpointKey(n), bucket.Content{Size: size, SHA256: sum, Class: bucket.Document, Body: file})
 	if err != nil && !fault.Is(err, fault.Exists) {
 		return err
 	}

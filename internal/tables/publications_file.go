@@ -33,7 +33,7 @@ func (p *Projector) storePublications(ctx context.Context, rows []Publication, r
 	now := p.Now()
 	size, sum := int64(body.Len()), manifest.SumBytes(body.Bytes())
 	path := now.UTC().Format(time.DateOnly) + "/" + run + "-" + sum.String()[:16] + ".parquet"
-	content := bucket.Content{Size: size, SHA256: sum, Class: bucket.Data, Body: bytes.NewReader(body.Bytes())}
+	content := bucket.Content{Size: size, SHA256: sum, Class: bucket.Document, Body: bytes.NewReader(body.Bytes())}
 	_, err := p.Store.Create(ctx, PublicationsRoot+path, content)
 	if err != nil { // its answer may be lost, or the file there already: what stands decides
 		_, same, lookErr := bucket.Holds(ctx, p.Store, PublicationsRoot+path, size, sum)
