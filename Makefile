@@ -19,8 +19,10 @@ FUZZTIME ?= 10s
 SOAK ?= 10m
 # make reliability ROWS=soak,fuzz; the other rows stay as they were measured
 ROWS ?=
-# Packages tested at once: servers and encoders use more than one core each.
-TEST_PARALLEL ?= 2
+# Packages tested at once: more than cores, since those with servers wait much.
+TEST_PARALLEL ?= 4
+# Packages that take longest begin first, so that none of them runs alone at the end.
+TEST_FIRST := ./mirror ./internal/e2e ./attachments ./cmd/mirror
 # make test-readers READERS=DuckDB; all engines when empty
 READERS ?=
 # For one package, all its tests together.
@@ -69,7 +71,7 @@ race:
 	@mkdir -p $(OUT)
 	echo "go test -race $(PKG)"
 	go build $(BUILD_FLAGS) -o $(OUT)/testcheck ./internal/tools/testcheck
-	go test -race -vet=off -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) -json $(PKG) | $(OUT)/testcheck
+	go test -race -vet=off -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) -json $(if $(filter ./...,$(PKG)),$(TEST_FIRST)) $(PKG) | $(OUT)/testcheck
 
 fuzz: ## run each fuzz target for FUZZTIME (default 10s); KEEP=1 keeps new interesting inputs under testdata/fuzz
 	@scripts/fuzz $(if $(KEEP),--keep) $(FUZZTIME)
