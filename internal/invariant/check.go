@@ -99,7 +99,10 @@ type checker struct {
 }
 
 // newChecker takes the inventory: it hashes every object and reads every version's documents.
-func newChecker(b Bucket) *checker {
+func newChecker(b Bucket) *checker { return readBucket(b, hashObject) }
+
+// readBucket gathers what a bucket says; object reads what is asked of each object.
+func readBucket(b Bucket, object func(b Bucket, key string) (Object, error)) *checker {
 	c := &checker{bucket: b, places: make(map[string]place), objects: make(map[string]Object), versions: make(map[string]*version)}
 	keys, err := b.List()
 	if err != nil {
@@ -110,12 +113,12 @@ func newChecker(b Bucket) *checker {
 		if where.class == classStaging {
 			continue // of a local store; a crash may leave any of them
 		}
-		object, err := hashObject(b, key)
+		read, err := object(b, key)
 		if err != nil {
 			c.report(Unreadable, key, "%v", err)
 			continue
 		}
-		c.places[key], c.objects[key] = where, object
+		c.places[key], c.objects[key] = where, read
 	}
 	for _, key := range c.keys() {
 		c.gather(key, c.places[key])
