@@ -142,6 +142,10 @@ func decode[T any](key string, raw []byte) (*T, error) {
 		return nil, &fault.Error{Op: "read document", Object: key, Side: fault.SideBucket, Kind: fault.Malformed, Err: err,
 			Hint: "Something else wrote this key. Restore it from the bucket's own history, or remove it and run mirror sync --full."}
 	}
+	if pointer, ok := any(doc).(*Pointer); ok && key != manifest.PointerKey(pointer.Dataset) {
+		return nil, &fault.Error{Op: "read document", Object: key, Side: fault.SideBucket, Kind: fault.Malformed,
+			Err: fmt.Errorf("it is the pointer of dataset %q", pointer.Dataset), Hint: "Something else wrote this key. Restore it from the bucket's own history."}
+	}
 	return doc, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"feedmirror/internal/config"
 	"feedmirror/internal/tables"
 	"feedmirror/mirror"
+	"feedmirror/state"
 )
 
 type ddlCommand struct {
@@ -41,7 +42,10 @@ func (c *ddlCommand) Run(ctx context.Context, env environment) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer store.Close() //nolint:errcheck // nothing is buffered in a store
+	defer store.Close()                                     //nolint:errcheck // nothing is buffered in a store
+	if _, err := state.LoadLayout(ctx, store); err != nil { // a newer one is refused
+		return 0, err
+	}
 	described, err := mirror.Describe(ctx, store, func(dataset string) bool { return mirror.InFilter(dataset, c.Datasets) })
 	if err != nil {
 		return 0, err

@@ -8,6 +8,7 @@ import (
 	"feedmirror/internal/fault"
 	"feedmirror/manifest"
 	"feedmirror/mirror"
+	"feedmirror/state"
 )
 
 type routeCommand struct {
@@ -44,7 +45,10 @@ func (c *routeCommand) Run(ctx context.Context, env environment) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer store.Close() //nolint:errcheck // nothing is buffered in a store
+	defer store.Close()                                     //nolint:errcheck // nothing is buffered in a store
+	if _, err := state.LoadLayout(ctx, store); err != nil { // a newer one is refused
+		return 0, err
+	}
 	report, err := mirror.Route(ctx, store, c.Dataset, manifest.Number(c.From), manifest.Number(c.To))
 	if err != nil {
 		return 0, err

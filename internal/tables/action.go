@@ -88,12 +88,19 @@ func encodeCommit(actions []action) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
+// maxActions bounds the actions of one commit: each takes some hundred bytes of memory, however few it
+// has in the log. A commit of the greatest size, maxCommit, has room for fewer files than that.
+const maxActions = 1 << 19
+
 // decodeCommit reads a commit. Actions and fields that this program does not know are passed over.
 func decodeCommit(text []byte) ([]action, error) {
 	var actions []action
 	for line := range bytes.Lines(text) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
+		}
+		if len(actions) == maxActions {
+			return nil, fmt.Errorf("decode commit: it has more than %d actions", maxActions)
 		}
 		var one action
 		if err := json.Unmarshal(line, &one); err != nil {

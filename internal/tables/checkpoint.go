@@ -148,6 +148,9 @@ func visitCheckpoint[Row any](ctx context.Context, r bucket.Reader, key string, 
 			broken, err = nil, source.err
 		}
 	}()
+	if _, err := parquetinfo.CheckPages(source, info.Size); err != nil {
+		return err, nil
+	}
 	file, err := parquetinfo.Open(source, info.Size, 64<<10)
 	if err != nil {
 		return err, nil

@@ -5,6 +5,8 @@ import (
 	"io"
 	"regexp"
 	"strings"
+
+	"feedmirror/internal/fault"
 )
 
 // Engine is a query engine that DDL is written for.
@@ -79,6 +81,14 @@ func (d DDL) Write(w io.Writer) error {
 	if d.Database == "" {
 		d.Database = "ploti"
 	}
+	if !databaseName.MatchString(d.Database) {
+		return usage("the database %q is no plain name of letters, digits and underscores", d.Database)
+	}
+	for _, text := range []string{d.Place.Bucket, d.Place.Prefix, d.Place.Endpoint, d.Place.Region, d.Place.Account} {
+		if strings.ContainsFunc(text, endsText) {
+			return usage("the bucket's address %q has characters that engines take for the end of a text", text)
+		}
+	}
 	var script strings.Builder
 	dialect, err := dialectOf(d)
 	if err != nil {
@@ -119,6 +129,19 @@ func snapshotTable(d dialect, name string, one Described) string {
 		return careful.tableOf(name, SnapshotRoot(one.Dataset), one.Majors)
 	}
 	return d.table(name, SnapshotRoot(one.Dataset))
+}
+
+// databaseName is what every engine takes without quotes.
+var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
+// endsText reports whether a character could end a string or a comment in some engine, where scripts
+// have the bucket's address.
+func endsText(r rune) bool {
+	return r < ' ' || r == 0x7f || strings.ContainsRune("\"`\\", r) || r == '\u2028' || r == '\u2029' || r == '\u0085'
+}
+
+func usage(format string, args ...any) error {
+	return &fault.Error{Op: "write DDL", Side: fault.SideConfig, Kind: fault.Usage, Err: fmt.Errorf(format, args...)}
 }
 
 // dialect is how an engine spells what a script has.

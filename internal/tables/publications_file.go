@@ -75,6 +75,9 @@ func ReadPublications(ctx context.Context, r bucket.Reader, key string) (rows []
 			rows, err = nil, &fault.Error{Op: "read publications", Object: key, Side: fault.SideBucket, Kind: fault.Malformed, Err: err}
 		}
 	}()
+	if _, err := parquetinfo.CheckPages(source, info.Size); err != nil {
+		return nil, err
+	}
 	file, err := parquetinfo.Open(source, info.Size, 64<<10)
 	if err != nil {
 		return nil, err

@@ -51,3 +51,4 @@ def columns(dataset):
 
 if __name__ == "__main__":
     asking.main(ClickHouse)
+    asking.leave()

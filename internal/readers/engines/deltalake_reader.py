@@ -54,3 +54,4 @@ class Deltalake:
 
 if __name__ == "__main__":
     asking.main(Deltalake)
+    asking.leave()

@@ -37,3 +37,4 @@ class DuckDB(asking.SQLEngine):
 
 if __name__ == "__main__":
     asking.main(DuckDB)
+    asking.leave()

@@ -54,3 +54,4 @@ class Polars:
 
 if __name__ == "__main__":
     asking.main(Polars)
+    asking.leave()
