@@ -149,7 +149,7 @@ func (r *pointerRace) run(rounds int, tally *evidence.Tally) string {
 func addName(ctx context.Context, store bucket.Store, key, name string) (calls int, err error) {
 	_, err = state.Update(ctx, store, pauseFor, key, func(standing *state.Pointer) (*state.Pointer, error) {
 		calls++
-		next := &state.Pointer{}
+		next := &state.Pointer{Dataset: strings.TrimSuffix(strings.TrimPrefix(key, "current/"), ".json")}
 		if standing != nil {
 			if slices.Contains(standing.Snapshot, name) {
 				return nil, nil //nolint:nilnil // our own write landed although its answer was lost
