@@ -196,12 +196,16 @@ func (l log) put(ctx context.Context, n int64, actions []action) error {
 // what it reads is then never older than the head, so that nobody puts yesterday's truth behind today's.
 // The listing returned includes what was committed.
 func (l log) commit(ctx context.Context, compute func(ctx context.Context, found listing) ([]action, error)) (listing, error) {
+	var gone error
 	for range commitTries {
 		found, err := l.list(ctx)
 		if err != nil {
 			return listing{}, err
 		}
 		actions, err := compute(ctx, found)
+		if gone = l.vanished(err); gone != nil {
+			continue // a rebuild deleted what was listed: it is listed anew
+		}
 		if err != nil || len(actions) == 0 {
 			return found, err
 		}
@@ -216,7 +220,16 @@ func (l log) commit(ctx context.Context, compute func(ctx context.Context, found
 		}
 	}
 	return listing{}, &fault.Error{Op: "commit table", Object: l.root, Side: fault.SideBucket, Kind: fault.Conflict,
-		Err: errors.New("others kept taking the next number"), Hint: "The next pass goes on."}
+		Err: errors.Join(errors.New("others kept changing the log"), gone), Hint: "The next pass goes on."}
+}
+
+// vanished returns an error that says that a file of the log is not there any more; nil for all others.
+func (l log) vanished(err error) error {
+	var missing *fault.Error
+	if errors.As(err, &missing) && missing.Kind == fault.NotFound && strings.HasPrefix(missing.Object, l.folder()) {
+		return err
+	}
+	return nil
 }
 
 // checkpointIfDue writes a checkpoint when readers would have to read many commits. It is derived: a

@@ -121,7 +121,11 @@ func (h *heap) spilled() int64 {
 
 // sorter brings facts back in order. Its buffers are used again for each partition.
 type sorter struct {
-	raw    []fact
+	// crowded is how many facts one partition may have before repeated ids are thinned out. Ids are
+	// hashes and spread evenly, so that only repeated ones crowd a partition: a file of some KiB can hold
+	// a hundred million rows of one id.
+	crowded int64
+	raw     []fact
 	counts []int32
 	sorted [3][]fact
 }
@@ -151,20 +155,35 @@ func (s *sorter) read(from *spill) error {
 		}
 		source = from.file
 	}
-	s.raw = resize(s.raw, int(from.count))
+	var seen map[uint64]uint8 // how often an id was kept
+	if s.raw = s.raw[:0]; from.count > s.crowded {
+		seen = map[uint64]uint8{}
+	} else {
+		s.raw = slices.Grow(s.raw, int(from.count))
+	}
 	buffer := make([]byte, 4096*spilledBytes)
-	for at := 0; at < len(s.raw); {
-		piece := buffer[:min(len(buffer), (len(s.raw)-at)*spilledBytes)]
+	for left := from.count; left > 0; {
+		piece := buffer[:min(int64(len(buffer)), left*spilledBytes)]
 		if _, err := io.ReadFull(source, piece); err != nil {
 			return &machineError{err}
 		}
+		left -= int64(len(piece)) / spilledBytes
 		for ; len(piece) > 0; piece = piece[spilledBytes:] {
-			s.raw[at] = fact{binary.LittleEndian.Uint64(piece), binary.LittleEndian.Uint64(piece[8:]), op(piece[16])}
-			at++
+			f := fact{binary.LittleEndian.Uint64(piece), binary.LittleEndian.Uint64(piece[8:]), op(piece[16])}
+			if seen != nil {
+				if seen[f.id] >= keptOfOne {
+					continue
+				}
+				seen[f.id]++
+			}
+			s.raw = append(s.raw, f)
 		}
 	}
 	return nil
 }
+
+// keptOfOne is how many facts of one id a crowded partition keeps. Two tell that the id is not unique.
+const keptOfOne = 4
 
 // sort puts facts into the order of their ids. These are hashes, spread evenly: each is put near its
 // place at once, so that only a few neighbours are left to be sorted. The first bits, which all ids of a
@@ -232,6 +251,9 @@ func (h *heap) close() error {
 	h.spills, h.memory = nil, nil
 	return errors.Join(errs...)
 }
+
+// crowdedFor returns how many facts of one partition a budget of bytes has room for.
+func crowdedFor(budget int64) int64 { return max(budget/(2*factBytes), 1<<12) }
 
 // partitionsFor returns how many partitions keep the facts of all heaps together, sorted and not yet
 // sorted, within a budget of bytes: a power of two.

@@ -65,7 +65,7 @@ func (a *auditor) idMapSide(parts []Part, column string, snapshot *heap, where s
 		a.find(Finding{Kind: KindIDMap, Code: "null " + column, Table: TableIDMap, Rows: nulls, Columns: []string{column},
 			Detail: fmt.Sprintf("%d rows of the id map have no %s", nulls, column)})
 	}
-	twice, missing, sorter := suspects{}, suspects{}, &sorter{}
+	twice, missing, sorter := suspects{}, suspects{}, &sorter{crowded: crowdedFor(a.Memory)}
 	for i := range a.partitions {
 		mapped, err := sorter.partition(0, ids, i)
 		if err != nil {

@@ -40,7 +40,7 @@ func newDifferences() *differences {
 
 // compare walks the lists side by side, a partition at a time. before is nil where there is no replay.
 func (a *auditor) compare(before, this *snapshotFacts, changes *changesFacts, found *differences) error {
-	sorter := &sorter{}
+	sorter := &sorter{crowded: crowdedFor(a.Memory)}
 	for i := range a.partitions {
 		if err := a.alive(); err != nil {
 			return err
