@@ -126,8 +126,8 @@ type sorter struct {
 	// a hundred million rows of one id.
 	crowded int64
 	raw     []fact
-	counts []int32
-	sorted [3][]fact
+	counts  []int32
+	sorted  [3][]fact
 }
 
 // partition returns the facts of one partition, sorted by id. A list stays until the same place among

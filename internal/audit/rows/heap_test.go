@@ -5,7 +5,11 @@ import "testing"
 // TestOneIDInEveryRowTakesNoMemoryEach: a Parquet file of some KiB can say so.
 func TestOneIDInEveryRowTakesNoMemoryEach(t *testing.T) {
 	h := newHeap(2, t.TempDir())
-	defer h.close()
+	t.Cleanup(func() {
+		if err := h.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	const one = uint64(7)
 	for n := range uint64(50_000) {
 		if err := h.add(fact{id: one, sum: n}); err != nil {
