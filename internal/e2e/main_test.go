@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -27,12 +26,8 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	program = filepath.Join(dir, "mirror")
-	// As the Makefile builds it, so that both share one build cache.
-	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X main.version=0.0.0-e2e", "-o", program, "feedmirror/cmd/mirror")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+	if err := testservers.BuildProgram(context.Background(), program, "0.0.0-e2e"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return servers.Run(m)

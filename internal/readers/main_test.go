@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -36,12 +35,8 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(workshop) //nolint:errcheck // a temporary folder
 	program = filepath.Join(workshop, "mirror")
-	// As the Makefile builds it, so that both share one build cache.
-	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X main.version=0.0.0-readers", "-o", program, "feedmirror/cmd/mirror")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+	if err := testservers.BuildProgram(context.Background(), program, "0.0.0-readers"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code := servers.Run(m)
